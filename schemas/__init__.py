@@ -1,0 +1,8 @@
+"""The rows this project is made of, what makes two graphs the same, and the only bridge to torch.fx.
+
+Is:     the graph IR (`graph`), every other row (`rows`), the Arrow codec (`arrow`), the canonical form and its
+        keys (`canonical`), readable generated source (`source`), and torch.fx <-> IR (`fx`).
+Reads:  nothing.
+Writes: nothing.
+Never:  file or network access, heuristics, a row field without a doc line; torch is imported by `fx` alone.
+"""

@@ -1,0 +1,209 @@
+"""What one node contributes to identity: its record at each of the five levels.
+
+Is: `token_of(node, subgraphs)` and the record bytes it holds, each later level made from the earlier by masking.
+Reads and writes nothing; no torch. `schemas.canonical` orders nodes and joins their records.
+
+| level      | a record holds                                                                              |
+|------------|---------------------------------------------------------------------------------------------|
+| exact      | canonical target, attributes, output dtypes, shapes, device kinds; placeholders role, stride |
+| shape_free | sizes and integers in shape positions become equality classes (numbered over the graph)     |
+| dtype_free | dtypes become kinds (float, int, bool, complex)                                             |
+| structure  | every number becomes one token, shapes become ranks                                         |
+| topology   | canonical target only                                                                       |
+
+Strides count only on placeholders: those of other values follow from the ops. A record is one line of JSON; it holds
+everything but the operands, so equal lists of (record, operands) are equal graphs.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import xxhash
+
+from schemas import effects, roles, values
+from schemas.effects import Effect
+from schemas.graph import CONSTANT, OUTPUT, PLACEHOLDER, SCALAR_DTYPES, SUBGRAPH, Graph, Node, TensorSpec
+from schemas.roles import FIXED_SIZES, HOLE
+from schemas.values import Value
+
+LEVELS = ("exact", "shape_free", "dtype_free", "structure", "topology")
+"""Names of the identity levels, finest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """The part of a node that does not depend on its neighbours."""
+
+    records: tuple[bytes, bytes, bytes, bytes, bytes]
+    """One record a level."""
+    sizes: tuple[int, ...]
+    """The integers behind the holes of the shape_free and dtype_free records, in order."""
+    operand_order: tuple[int, ...] | None
+    """Operand numbers in order of appearance in the canonical spelling; None for 0, 1, 2 ..."""
+    commutative: bool
+    """Whether the two operands may be swapped."""
+    effect: Effect | None
+    """What the node does besides returning a value."""
+    fresh: bool
+    """Whether its result surely is new memory."""
+    short: str
+    """Short op name for readable node names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedForm:
+    """What the graph that calls a nested one needs of it: a digest a level and whether it has effects."""
+
+    digests: tuple[str, ...]
+    effects: bool
+
+
+def _specs_value(specs: tuple[TensorSpec, ...]) -> Value:
+    return [[spec.dtype, list(spec.shape), spec.device] for spec in specs]
+
+
+def _open_sizes(shape: Value, found: list[int]) -> list[Value]:
+    found.extend(size for size in shape if size not in FIXED_SIZES)
+    return [size if size in FIXED_SIZES else HOLE for size in shape]
+
+
+def _layout(spec: TensorSpec) -> tuple[Value, Value]:
+    """(exact, shape-free) stride of a placeholder; null if it is dense in row-major order."""
+    expected, dense = 1, True
+    for size, stride in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
+        if size != 1:
+            dense = dense and stride == expected
+            expected *= size
+    if dense:
+        return None, None
+    order = sorted(range(len(spec.shape)), key=lambda dim: (spec.stride[dim] != 0, -spec.stride[dim], dim))
+    return list(spec.stride), order
+
+
+def _lines(levels: tuple[Value, Value, Value, Value, Value]) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    a, b, c, d, e = (values.dumps(level).encode() for level in levels)
+    return a, b, c, d, e
+
+
+def _spec_levels(specs: tuple[TensorSpec, ...], sizes: list[int]) -> tuple[Value, Value, Value, Value]:
+    free = [[spec.dtype, _open_sizes(spec.shape, sizes), spec.device] for spec in specs]
+    kinds = [[roles.dtype_kind(dtype), shape, device] for dtype, shape, device in free]
+    ranks = [[kind, len(shape), device] for kind, shape, device in kinds]
+    return _specs_value(specs), free, kinds, ranks
+
+
+def _placeholder(node: Node) -> Token:
+    sizes: list[int] = []
+    exact, free, kinds, ranks = _spec_levels(node.outputs, sizes)
+    stride, order = _layout(node.outputs[0])
+    head = [PLACEHOLDER, node.target]
+    levels = ([*head, exact, stride], [*head, free, order], [*head, kinds, order], [*head, ranks, order], [PLACEHOLDER])
+    return _leaf(levels, sizes, "in" if node.target in ("input", "scalar") else "w")
+
+
+def _constant(node: Node) -> Token:
+    raw, sizes = values.loads(node.attrs), list[int]()
+    shape = _open_sizes(raw["shape"], sizes)
+    data = raw["data"] if math.prod(raw["shape"]) <= 1 else None
+    kind = roles.dtype_kind(raw["dtype"])
+    levels = (
+        [CONSTANT, raw["dtype"], raw["shape"], raw["data"]], [CONSTANT, raw["dtype"], shape, data],
+        [CONSTANT, kind, shape, None], [CONSTANT, kind, len(shape)], [CONSTANT],
+    )  # fmt: skip
+    return _leaf(levels, sizes, "const")
+
+
+def _leaf(levels: tuple[Value, Value, Value, Value, Value], sizes: list[int], short: str) -> Token:
+    return Token(
+        records=_lines(levels), sizes=tuple(sizes), operand_order=None, commutative=False, effect=None, fresh=True,
+        short=short,
+    )  # fmt: skip
+
+
+def _nested(node: Node, form: NestedForm) -> Token:
+    a, b, c, d, e = ([SUBGRAPH, digest] for digest in form.digests)
+    return _leaf((a, b, c, d, e), [], "graph")
+
+
+def _renumber(attrs: Value) -> tuple[Value, tuple[int, ...] | None]:
+    """Number operands by appearance; return the attributes and which old number each new one has."""
+    order: list[int] = []
+
+    def change(item: Value) -> Value | None:
+        if values.tag_of(item) != "in":
+            return None
+        order.append(item["in"])
+        return {"in": len(order) - 1}
+
+    args = [values.rewrite(item, change) for item in attrs["args"]]
+    kwargs = {key: values.rewrite(item, change) for key, item in attrs["kwargs"].items()}
+    identity = order == list(range(len(order)))
+    return {"args": args, "kwargs": kwargs}, None if identity else tuple(order)
+
+
+def _put_nested(attrs: Value, forms: tuple[NestedForm, ...], level: int) -> Value:
+    def change(item: Value) -> Value | None:
+        return {"graph": forms[item["graph"]].digests[level]} if values.tag_of(item) == "graph" else None
+
+    return values.rewrite(attrs, change)
+
+
+def _listed(attrs: Value) -> Value:
+    return [attrs["args"], [[key, item] for key, item in attrs["kwargs"].items()]]
+
+
+def _call(node: Node, forms: tuple[NestedForm, ...], reads_effects: bool) -> Token:
+    tensor = len(node.outputs) == 1 and node.outputs[0].dtype not in SCALAR_DTYPES
+    raw = values.loads(node.attrs)
+    target, spelled = (OUTPUT, raw) if node.op == OUTPUT else roles.spell(node.op, node.target, raw, tensor=tensor)
+    effect = effects.effect_of(target, spelled, nested_effects=reads_effects)
+    attrs, order = _renumber(spelled)
+    marked, marks = roles.mark_sizes(target, attrs)
+    sizes = list(marks)
+    exact_specs, free_specs, kinds, ranks = _spec_levels(node.outputs, sizes)
+    exact = roles.drop_device_index(_listed(attrs))
+    free = roles.drop_device_index(_listed(marked))
+    untyped = roles.mask_dtypes(free)
+    bodies = (exact, free, untyped, roles.mask_numbers(untyped))
+    if forms:
+        a, b, c, d = (_put_nested(body, forms, level) for level, body in enumerate(bodies))
+        bodies = (a, b, c, d)
+    specs = (exact_specs, free_specs, kinds, ranks)
+    a, b, c, d = ([target, body, spec] for body, spec in zip(bodies, specs, strict=True))
+    return Token(
+        records=_lines((a, b, c, d, [target])), sizes=tuple(sizes), operand_order=order,
+        commutative=order is None and roles.is_commutative(target, attrs), effect=effect,
+        fresh=effect is None and effects.is_fresh(target), short=roles.short_name(node.target) or OUTPUT,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=200_000)
+def _cached(op: str, target: str, attrs: str, outputs: tuple[TensorSpec, ...]) -> Token:
+    node = Node(op=op, name="n", target=target, inputs=(), attrs=attrs, outputs=outputs)
+    if op == PLACEHOLDER:
+        return _placeholder(node)
+    return _constant(node) if op == CONSTANT else _call(node, (), False)
+
+
+def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
+    """The token of every node; `nested` are the forms of the graph's nested graphs."""
+    if not nested:
+        return [_cached(node.op, node.target, node.attrs, node.outputs) for node in graph.nodes]
+    found = []
+    for node in graph.nodes:
+        reads_effects = any(
+            graph.nodes[k].op == SUBGRAPH and nested[values.loads(graph.nodes[k].attrs)["graph"]].effects for k in node.inputs
+        )
+        if node.op == SUBGRAPH:
+            found.append(_nested(node, nested[values.loads(node.attrs)["graph"]]))
+        elif reads_effects or '"graph":' in node.attrs:
+            found.append(_call(node, nested, reads_effects))
+        else:
+            found.append(_cached(node.op, node.target, node.attrs, node.outputs))
+    return found
+
+
+def digest_of(blob: bytes) -> str:
+    """xxh3-128 of canonical bytes as 32 hexadecimal digits."""
+    return xxhash.xxh3_128_hexdigest(blob)
