@@ -39,7 +39,8 @@ class Effect:
 
 _INPLACE_OPERATORS = frozenset(
     f"operator.{name}"
-    for name in "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul iconcat setitem delitem".split()
+    for name in "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul iconcat setitem "
+    "delitem".split()
 )
 _PURE_DESPITE_UNDERSCORE = frozenset({"and_", "or_", "not_", "is_"})
 _SCOPES = frozenset(
@@ -63,7 +64,7 @@ _TRAINING: dict[str, tuple[int, bool]] = {
     "rrelu": (3, False),
 }
 """Random only in training: op -> (position of `training`, its default)."""
-_INPLACE_PARAMETER = {
+INPLACE_PARAMETER = {
     "relu": 1, "relu6": 1, "silu": 1, "mish": 1, "selu": 1, "hardswish": 1, "hardsigmoid": 1, "leaky_relu": 2, "elu": 2,
     "celu": 2, "hardtanh": 3, "threshold": 3, "dropout": 3, "dropout1d": 3, "dropout2d": 3, "dropout3d": 3,
     "alpha_dropout": 3, "feature_alpha_dropout": 3, "rrelu": 4,
@@ -100,7 +101,7 @@ def _written(target: str, name: str, attrs: Value) -> tuple[int, ...]:
     """Operand numbers that a call may write."""
     first = attrs["args"][0] if attrs["args"] else next(iter(attrs["kwargs"].values()), None)
     in_place_name = name.endswith("_") and not name.endswith("__") and name not in _PURE_DESPITE_UNDERSCORE
-    position = _INPLACE_PARAMETER.get(name)
+    position = INPLACE_PARAMETER.get(name)
     flag = attrs["kwargs"].get("inplace") if position is None else _parameter(attrs, position, "inplace", False)
     if target in _INPLACE_OPERATORS or in_place_name or flag not in (None, False):
         return _operands(first)
@@ -134,12 +135,12 @@ def effect_of(target: str, attrs: Value, *, nested_effects: bool = False) -> Eff
 
 _FRESH = frozenset(
     f"torch.{name}"
-    for name in "add sub mul div matmul bmm pow neg abs exp log sqrt rsqrt sin cos tanh sigmoid relu erf reciprocal square "
-    "clamp softmax log_softmax sum mean amax amin eq ne lt le gt ge masked_fill cumsum argmax argmin floor ceil round sign "
-    "bitwise_and bitwise_or bitwise_xor bitwise_not logical_and logical_or logical_xor logical_not index_select gather tril "
-    "triu flip roll var std maximum minimum isnan isinf floor_divide remainder conv1d conv2d conv3d conv_transpose1d "
-    "conv_transpose2d addmm baddbmm cat stack where zeros ones empty full arange zeros_like ones_like full_like empty_like "
-    "linspace eye layer_norm group_norm outer min max rand randn".split()
+    for name in "add sub mul div matmul bmm pow neg abs exp log sqrt rsqrt sin cos tanh sigmoid relu erf reciprocal "
+    "square clamp softmax log_softmax sum mean amax amin eq ne lt le gt ge masked_fill cumsum argmax argmin floor ceil "
+    "round sign bitwise_and bitwise_or bitwise_xor bitwise_not logical_and logical_or logical_xor logical_not "
+    "index_select gather tril triu flip roll var std maximum minimum isnan isinf floor_divide remainder conv1d conv2d "
+    "conv3d conv_transpose1d conv_transpose2d addmm baddbmm cat stack where zeros ones empty full arange zeros_like "
+    "ones_like full_like empty_like linspace eye layer_norm group_norm outer min max rand randn".split()
 ) | frozenset(
     f"torch.nn.functional.{name}"
     for name in "linear embedding layer_norm rms_norm group_norm batch_norm gelu silu softmax log_softmax softplus elu "
@@ -149,17 +150,24 @@ _FRESH = frozenset(
 """Calls known to return memory of their own (when not in place)."""
 
 
-def is_fresh(target: str) -> bool:
-    """Whether a pure call in canonical spelling surely returns new memory."""
-    return target in _FRESH
+def shared_operands(target: str, effect: Effect | None, *, tensor: bool) -> tuple[int, ...] | None:
+    """Operand numbers whose storage the result of a call in canonical spelling may share; None for all.
+
+    An in-place call that yields one tensor yields the one it wrote.
+    """
+    if effect is None:
+        return () if target in _FRESH else None
+    if effect.kind in (CHECK, SCOPE):
+        return ()
+    return effect.writes if effect.kind == MUTATE and tensor else None
 
 
-def alias_classes(operands: Sequence[Sequence[int]], fresh: Sequence[bool]) -> list[int]:
+def alias_classes(shared: Sequence[Sequence[int]]) -> list[int]:
     """A class number for every value: values that may share storage have the same one.
 
-    `operands[i]` are the values that call i reads, `fresh[i]` whether its result is surely new memory.
+    `shared[i]` are the values whose storage value i may share.
     """
-    parent = list(range(len(operands)))
+    parent = list(range(len(shared)))
 
     def find(item: int) -> int:
         while parent[item] != item:
@@ -167,8 +175,7 @@ def alias_classes(operands: Sequence[Sequence[int]], fresh: Sequence[bool]) -> l
             item = parent[item]
         return item
 
-    for index, sources in enumerate(operands):
-        if not fresh[index]:
-            for source in sources:
-                parent[find(source)] = find(index)
-    return [find(item) for item in range(len(operands))]
+    for index, sources in enumerate(shared):
+        for source in sources:
+            parent[find(source)] = find(index)
+    return [find(item) for item in range(len(shared))]

@@ -16,6 +16,7 @@ everything but the operands, so equal lists of (record, operands) are equal grap
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -45,8 +46,8 @@ class Token:
     """Whether the two operands may be swapped."""
     effect: Effect | None
     """What the node does besides returning a value."""
-    fresh: bool
-    """Whether its result surely is new memory."""
+    shares: tuple[int, ...] | None
+    """Operand numbers (as in `Node.inputs`) whose storage its result may share; None for all of them."""
     short: str
     """Short op name for readable node names."""
 
@@ -88,8 +89,8 @@ def _lines(levels: tuple[Value, Value, Value, Value, Value]) -> tuple[bytes, byt
 
 def _spec_levels(specs: tuple[TensorSpec, ...], sizes: list[int]) -> tuple[Value, Value, Value, Value]:
     free = [[spec.dtype, _open_sizes(spec.shape, sizes), spec.device] for spec in specs]
-    kinds = [[roles.dtype_kind(dtype), shape, device] for dtype, shape, device in free]
-    ranks = [[kind, len(shape), device] for kind, shape, device in kinds]
+    kinds = [[roles.dtype_kind(spec.dtype), record[1], spec.device] for spec, record in zip(specs, free, strict=True)]
+    ranks = [[record[0], len(spec.shape), spec.device] for spec, record in zip(specs, kinds, strict=True)]
     return _specs_value(specs), free, kinds, ranks
 
 
@@ -116,7 +117,7 @@ def _constant(node: Node) -> Token:
 
 def _leaf(levels: tuple[Value, Value, Value, Value, Value], sizes: list[int], short: str) -> Token:
     return Token(
-        records=_lines(levels), sizes=tuple(sizes), operand_order=None, commutative=False, effect=None, fresh=True,
+        records=_lines(levels), sizes=tuple(sizes), operand_order=None, commutative=False, effect=None, shares=(),
         short=short,
     )  # fmt: skip
 
@@ -174,7 +175,7 @@ def _call(node: Node, forms: tuple[NestedForm, ...], reads_effects: bool) -> Tok
     return Token(
         records=_lines((a, b, c, d, [target])), sizes=tuple(sizes), operand_order=order,
         commutative=order is None and roles.is_commutative(target, attrs), effect=effect,
-        fresh=effect is None and effects.is_fresh(target), short=roles.short_name(node.target) or OUTPUT,
+        shares=effects.shared_operands(target, effect, tensor=tensor), short=roles.short_name(node.target) or OUTPUT,
     )  # fmt: skip
 
 
@@ -192,9 +193,8 @@ def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
         return [_cached(node.op, node.target, node.attrs, node.outputs) for node in graph.nodes]
     found = []
     for node in graph.nodes:
-        reads_effects = any(
-            graph.nodes[k].op == SUBGRAPH and nested[values.loads(graph.nodes[k].attrs)["graph"]].effects for k in node.inputs
-        )
+        called = [graph.nodes[k] for k in node.inputs if graph.nodes[k].op == SUBGRAPH]
+        reads_effects = any(nested[values.loads(inner.attrs)["graph"]].effects for inner in called)
         if node.op == SUBGRAPH:
             found.append(_nested(node, nested[values.loads(node.attrs)["graph"]]))
         elif reads_effects or '"graph":' in node.attrs:
@@ -204,6 +204,20 @@ def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
     return found
 
 
+def shared_values(node: Node, token: Token) -> tuple[int, ...]:
+    """Indices of the nodes whose storage a node's value may share."""
+    return node.inputs if token.shares is None else tuple([node.inputs[k] for k in token.shares])
+
+
+def storage_classes(graph: Graph, tokens: Sequence[Token], live: Iterable[int]) -> list[int]:
+    """For every node the number of its storage class: live values of different classes never share memory."""
+    shared: list[Sequence[int]] = [()] * len(graph.nodes)
+    for index in live:
+        if graph.nodes[index].op != OUTPUT:
+            shared[index] = shared_values(graph.nodes[index], tokens[index])
+    return effects.alias_classes(shared)
+
+
 def digest_of(blob: bytes) -> str:
     """xxh3-128 of canonical bytes as 32 hexadecimal digits."""
-    return xxhash.xxh3_128_hexdigest(blob)
+    return str(xxhash.xxh3_128_hexdigest(blob))

@@ -52,9 +52,13 @@ CAST_METHODS = {
 VARIADIC = frozenset("view reshape permute expand repeat tile flip new_zeros new_ones new_empty".split())
 """Ops whose last positional parameter may be given as one sequence or as separate arguments."""
 
+LISTS_LIKE_TUPLES = frozenset("cat stack concat sum mean amax amin var std layer_norm rms_norm pad roll".split())
+"""Ops that take a list and a tuple alike in every parameter."""
+
 COMMUTATIVE = frozenset(
     f"torch.{name}"
-    for name in "add mul bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne maximum minimum".split()
+    for name in "add mul bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne maximum "
+    "minimum".split()
 )
 """Commutative on two tensor operands and nothing else (no alpha, no out); floating-point sums do not associate."""
 
@@ -83,7 +87,6 @@ Everything else (`dim`, `groups`, kernel sizes, steps, a selected index) is mean
 FIXED_SIZES = frozenset({-1, 0, 1})
 """Sizes that stay literal: -1 is a wildcard, 0 and 1 decide slicing and broadcasting."""
 
-DTYPE_KINDS = {"bool": "bool"}
 LOWEST = frozenset({"-3.4028234663852886e+38", "-65504.0", "-3.3895313892515355e+38", "-1.7976931348623157e+308"})
 """The lowest finite number of each floating dtype: the usual mask fill, a dtype in disguise."""
 
@@ -120,7 +123,13 @@ def spell(op: str, target: str, attrs: Value, *, tensor: bool) -> tuple[str, Val
         target = FUNCTION_SPELLINGS.get(target, target)
     if short_name(target) in VARIADIC and args:
         args = [args[0], *_as_one_sequence(args[1:])]
+    if short_name(target) in LISTS_LIKE_TUPLES:
+        args, kwargs = [_as_tuple(item) for item in args], {key: _as_tuple(item) for key, item in kwargs.items()}
     return target, {"args": args, "kwargs": kwargs}
+
+
+def _as_tuple(value: Value) -> Value:
+    return {"tuple": value} if isinstance(value, list) else value
 
 
 def _spell_method(name: str, args: list[Value], kwargs: dict[str, Value]) -> tuple[str, list[Value]]:
@@ -147,7 +156,7 @@ def is_commutative(target: str, attrs: Value) -> bool:
 
 
 def mark_sizes(target: str, attrs: Value) -> tuple[Value, tuple[int, ...]]:
-    """Replace the integers in shape positions by {"size": null}-like holes; return the attributes and the integers."""
+    """Replace the integers in shape positions by holes; return the attributes and the integers."""
     positions, keywords = SHAPE_PARAMETERS.get(short_name(target), ((), ()))
     found: list[int] = []
     args = [_mark(item, found, everywhere=index in positions) for index, item in enumerate(attrs["args"])]

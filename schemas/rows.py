@@ -374,7 +374,7 @@ class Task:
     title: str
     """The compute ops of the family, for people."""
     split: str
-    """train or test; no family of architectures or structures crosses."""
+    """train or test; no structure and no topology crosses."""
     structure: str
     """The family: Subgraph.structure of all variants."""
     num_variants: int

@@ -1,4 +1,4 @@
-"""The rules of the layout: where packages resolve, what importing them drags in, budgets of size, docs that are true."""
+"""The rules of the layout: where packages resolve, what importing them drags in, budgets of size, true docs."""
 
 import ast
 import subprocess
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.plain
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("schemas", "data", "passbench", "extract", "dedup", "fusion_mining", "curate", "flows")
 SOURCES = sorted(path for package in (*PACKAGES, "benchmarks") for path in (ROOT / package).rglob("*.py"))
-MAX_FILE_LINES, MAX_FUNCTION_LINES = 450, 60
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60
 
 
 def python(code: str) -> str:
@@ -45,12 +45,23 @@ def test_imports_stay_light(module: str, banned: tuple[str, ...]):
     assert loaded == "", f"importing {module} loads {loaded}"
 
 
+def documentation_lines(tree: ast.AST) -> int:
+    """Lines of docstrings and of the literals under fields, which do not count against the size of a file."""
+    texts = [n for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
+    return sum((n.end_lineno or 0) - n.lineno + 1 for n in texts)
+
+
+def reraises(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler only adds to an error and raises it again."""
+    return isinstance(handler.body[-1], ast.Raise)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_modules_open_with_a_docstring_and_keep_to_their_size(path: Path):
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     assert ast.get_docstring(tree), "no module docstring"
-    assert text.count("\n") <= MAX_FILE_LINES
+    assert text.count("\n") - documentation_lines(tree) <= MAX_FILE_LINES
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             size = (node.end_lineno or 0) - node.lineno + 1
@@ -87,4 +98,5 @@ def test_broad_excepts_stand_only_at_the_two_seams():
                 or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
             )
             name = str(path.relative_to(ROOT))
+            broad = broad and not reraises(node)
             assert not broad or name in seams, f"{name}:{getattr(node, 'lineno', 0)} catches everything"

@@ -1,0 +1,182 @@
+"""Admit task candidates: keep the variants that run and that no trivial solver passes.
+
+Reads one `TaskCandidate`; writes one `Task` and its `TaskVariant` rows, or a `Failure` of kind not_admitted.
+
+Every variant runs in eager on two draws of inputs. It is dropped if it raises, if an output is non-finite everywhere,
+if an output has one value only, or if a trivial solver agrees with it at tolerance level `level` on both draws:
+
+| solver   | returns                                                                                  |
+|----------|------------------------------------------------------------------------------------------|
+| zeros    | zeros                                                                                    |
+| constant | what the other draw's inputs gave; and, tried apart, the expected output's mean everywhere|
+| identity | for every output an input of its shape and dtype                                         |
+
+    rows = list(admit(candidate, AdmitConfig()))
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from schemas.graph import Graph
+from schemas.rows import Failure, FailureKind, Task, TaskCandidate, TaskVariant, Text, content_id, row_key
+
+if TYPE_CHECKING:
+    import torch
+
+    from passbench.inputs import Input
+
+    Outputs = list[torch.Tensor | int | float | bool | None]
+
+SOLVERS = ("zeros", "constant", "identity")
+"""Trivial solvers that every variant of an admitted task rejects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmitConfig:
+    """What a task must stand."""
+
+    min_variants: int = 3
+    """Fewest variants left."""
+    level: int = -2
+    """Tolerance level (`passbench.check`) at which trivial solvers must fail."""
+    seeds: tuple[int, int] = (11, 12)
+    """Seeds of the two draws of inputs."""
+    max_patterns: int = 100
+    """Task.max_patterns."""
+    max_functions: int = 1
+    """Task.max_functions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draw:
+    """One draw: the inputs as they were before the call, and what the graph made of them."""
+
+    inputs: "list[Input]"
+    outputs: "Outputs"
+
+
+def admit(row: TaskCandidate, config: AdmitConfig) -> Iterator[Task | TaskVariant | Failure]:
+    """Yield the task and its variants, numbered anew, or one Failure that counts the reasons."""
+    reasons = {variant.index: why_not(variant.graph, config) for variant in row.variants}
+    kept = [variant for variant in row.variants if not reasons[variant.index]]
+    if len(kept) < config.min_variants:
+        yield _refusal(row, kept, [reason for reason in reasons.values() if reason], config)
+        return
+    task_id = content_id(*(variant.subgraph for variant in kept))
+    yield Task(
+        task_id=task_id,
+        version=1,
+        title=row.title,
+        split=row.split,
+        structure=row.structure,
+        num_variants=len(kept),
+        max_patterns=config.max_patterns,
+        max_functions=config.max_functions,
+        document_frequency=row.document_frequency,
+        families=row.families,
+        modalities=row.modalities,
+        licenses=row.licenses,
+        rejected_solvers=SOLVERS,
+    )
+    for index, variant in enumerate(kept):
+        yield replace(variant, task_id=task_id, index=index)
+
+
+def _refusal(row: TaskCandidate, kept: Sequence[TaskVariant], reasons: Sequence[str], config: AdmitConfig) -> Failure:
+    short = Counter(reason.split(":")[0] for reason in reasons)
+    listed = ", ".join(f"{count} x {reason}" for reason, count in sorted(short.items()))
+    return Failure(
+        stage="tasks",
+        item=row_key(row),
+        name=row.title,
+        kind=FailureKind.NOT_ADMITTED,
+        exception="",
+        message=f"{len(kept)} of {len(row.variants)} variants left, {config.min_variants} needed: {listed}",
+        detail=Text("\n".join(reasons)[:4000]),
+    )
+
+
+def why_not(graph: Graph, config: AdmitConfig) -> str:
+    """Why a graph makes no variant; empty if it does."""
+    try:
+        first, second = (_draw(graph, seed) for seed in config.seeds)
+    except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
+        text = str(error).strip().splitlines()
+        return f"does not run: {type(error).__name__}: {text[0] if text else ''}"
+    return _degenerate(first) or _degenerate(second) or _solved(first, second, config.level)
+
+
+def _draw(graph: Graph, seed: int) -> _Draw:
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from passbench.inputs import materialize
+    from schemas.fx import lower
+
+    with torch.no_grad():
+        outputs = pytree.tree_leaves(lower(graph)(*materialize(graph, seed=seed)))
+    return _Draw(inputs=materialize(graph, seed=seed), outputs=outputs)
+
+
+def _degenerate(draw: _Draw) -> str:
+    import torch
+
+    tensors = [item for item in draw.outputs if isinstance(item, torch.Tensor)]
+    if not any(item.numel() for item in tensors):
+        return "has no output with data"
+    for item in tensors:
+        if item.numel() and not torch.isfinite(item).any():
+            return "an output is non-finite everywhere"
+        if item.numel() > 1 and bool((item == item.reshape(-1)[0]).all()):
+            return "an output has one value only"
+    return ""
+
+
+def _solved(first: _Draw, second: _Draw, level: int) -> str:
+    """The first trivial solver that agrees on both draws, as a reason."""
+    for name, answers in (
+        ("zeros", (_filled(first, 0.0), _filled(second, 0.0))),
+        ("constant", (second.outputs, first.outputs)),
+        ("constant", (_filled(first, None), _filled(second, None))),
+        ("identity", (_identity(first), _identity(second))),
+    ):
+        if all(_agrees(draw.outputs, answer, level) for draw, answer in zip((first, second), answers, strict=True)):
+            return f"the solver {name} passes"
+    return ""
+
+
+def _agrees(expected: "Outputs", actual: "Outputs", level: int) -> bool:
+    from passbench.check import compare
+
+    found = compare(expected, actual).correct_from
+    return found is not None and found <= level
+
+
+def _filled(draw: _Draw, value: float | None) -> "Outputs":
+    """Every output tensor filled with a value, or with its own mean (None)."""
+    import torch
+
+    def fill(item: torch.Tensor) -> torch.Tensor:
+        if value is not None or not item.numel():
+            return torch.zeros_like(item)
+        if item.is_complex():
+            return torch.full_like(item, item.mean().item())
+        mean = item[torch.isfinite(item)].double().mean().item()
+        return torch.full_like(item, mean if item.is_floating_point() else round(mean))
+
+    return [fill(item) if isinstance(item, torch.Tensor) else item for item in draw.outputs]
+
+
+def _identity(draw: _Draw) -> "Outputs":
+    """For every output the first input of its form, zeros where there is none."""
+    import torch
+
+    def like(item: torch.Tensor) -> torch.Tensor:
+        for value in draw.inputs:
+            if isinstance(value, torch.Tensor) and (value.shape, value.dtype) == (item.shape, item.dtype):
+                return torch.empty_like(item).copy_(value)
+        return torch.zeros_like(item)
+
+    return [like(item) if isinstance(item, torch.Tensor) else item for item in draw.outputs]

@@ -1,0 +1,285 @@
+"""What runs inside a child process: a loop that calls stage functions and answers with Arrow rows.
+
+    python -m data.child SOCKET-FD PARENT-PID      # started by `data.pool` only
+
+A message is a JSON header and binary blobs, all length-prefixed; nothing is pickled, no output text is parsed.
+Requests: "load" (import a function and its configuration class), "settle" (defaults of a configuration),
+"item" (one row in), "table" (whole tables in, read here from their parts). Answers: one Arrow IPC stream a row type.
+
+Reads the parts that a "table" request names; writes to the socket alone. Holds the first of the two broad `except`:
+what a stage raises becomes a `Failure` row, its kind told by the stage module's `failure_kind(error)` if it has one.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import faulthandler
+import importlib
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
+from data.parts import row_type_of
+from data.store import StoreError, read_parts
+from schemas import rows as row_types
+from schemas.arrow import from_bytes, from_table, to_table
+from schemas.rows import Failure, FailureKind, Text
+
+DETAIL_LIMIT = 4000
+"""Characters of a traceback or standard error kept in a Failure row."""
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder that holds the packages."""
+_CHUNK_ROWS = 256
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_SCRUB: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"/(?:[^\s\"'/:]+/)*(?:site|dist)-packages/"), ""),
+    (re.compile(re.escape(f"{ROOT}/")), ""),
+    (re.compile(r"/(?:[^\s\"'/:]+/)*lib/(?=python3\.\d+/)"), ""),
+    (re.compile(r"(?<![\w.:/>-])/(?:[^\s\"'/:,()<>]+/)+(?=[^\s\"'/:,()<>])"), ""),
+    (re.compile(r"\b0x[0-9a-fA-F]{6,}"), "0x..."),
+    (re.compile(r"^Extension modules: .*\n?", re.MULTILINE), ""),
+    (re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d[.,]\d+ +\d+ ", re.MULTILINE), ""),
+)
+"""Machine paths, addresses and log stamps, which would differ between two builds."""
+
+
+# --- messages -------------------------------------------------------------------------------------------------------
+def send(link: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
+    """Write one message: header as JSON, then the blobs."""
+    text = json.dumps(header).encode()
+    link.sendall(struct.pack("<QI", len(text), len(blobs)) + text)
+    for blob in blobs:
+        link.sendall(struct.pack("<Q", len(blob)))
+        link.sendall(blob)
+
+
+def receive(link: socket.socket) -> tuple[dict[str, Any], list[bytes]] | None:
+    """Read one message; None where the other side is gone."""
+    try:
+        size, count = struct.unpack("<QI", _exactly(link, 12))
+        header: dict[str, Any] = json.loads(_exactly(link, size))
+        blobs = [_exactly(link, struct.unpack("<Q", _exactly(link, 8))[0]) for _ in range(count)]
+    except (EOFError, ConnectionError):
+        return None
+    return header, blobs
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    buffer = bytearray(size)
+    view, got = memoryview(buffer), 0
+    while got < size:
+        step = link.recv_into(view[got:], min(size - got, 1 << 20))
+        if step == 0:
+            raise EOFError
+        got += step
+    return bytes(buffer)
+
+
+def portable(text: str, limit: int = DETAIL_LIMIT) -> str:
+    """A traceback or log without machine paths, addresses and time stamps; only its last `limit` characters."""
+    for pattern, replacement in _SCRUB:
+        text = pattern.sub(replacement, text)
+    return text if len(text) <= limit else "..." + text[3 - limit :]
+
+
+# --- configurations -------------------------------------------------------------------------------------------------
+def load_object(reference: str) -> Any:
+    """The object that "module:name" names; raises ValueError if there is none."""
+    module, _, name = reference.partition(":")
+    found = getattr(importlib.import_module(module), name, None)
+    if found is None:
+        raise ValueError(f"{module} has no {name!r}")
+    return found
+
+
+def build_config(cls: Any, settings: Mapping[str, Any]) -> Any:
+    """An instance of a configuration dataclass from decoded JSON; raises ValueError on an unknown setting."""
+    hints = get_type_hints(cls)
+    known = [field.name for field in fields(cls)]
+    for name in settings:
+        if name not in known:
+            raise ValueError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}")
+    return cls(**{name: _decode(hints[name], value) for name, value in settings.items()})
+
+
+def _decode(hint: Any, value: Any) -> Any:
+    if get_origin(hint) in (Union, UnionType):
+        inner = [arg for arg in get_args(hint) if arg is not type(None)]
+        return None if value is None else _decode(inner[0], value)
+    if get_origin(hint) is tuple:
+        parts = get_args(hint)
+        inner = [parts[0]] * len(value) if parts[-1] is Ellipsis else list(parts)
+        return tuple(_decode(part, item) for part, item in zip(inner, value, strict=True))
+    if is_dataclass(hint):
+        return build_config(hint, value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint(value)
+    return float(value) if hint is float else value
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class _Collector:
+    """Rows of one call as Arrow tables by row type, encoded in chunks as they come."""
+
+    pending: dict[str, list[Any]]
+    done: dict[str, list[pa.Table]]
+
+    def add(self, row: Any) -> None:
+        name = type(row).__name__
+        assert getattr(row_types, name, None) is type(row), f"a stage yielded {name}, which is no row type"
+        rows = self.pending.setdefault(name, [])
+        rows.append(row)
+        if len(rows) >= _CHUNK_ROWS:
+            self._encode(name)
+
+    def _encode(self, name: str) -> None:
+        rows = self.pending.pop(name)
+        self.done.setdefault(name, []).append(to_table(rows, type(rows[0])))
+
+    def streams(self) -> dict[str, bytes]:
+        """One Arrow IPC stream a row type, in order of name."""
+        for name in list(self.pending):
+            self._encode(name)
+        return {name: stream_of(tables) for name, tables in sorted(self.done.items())}
+
+
+def stream_of(tables: Sequence[pa.Table]) -> bytes:
+    """Some tables of one schema as one Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def tables_of(header: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, pa.Table]:
+    """The tables of an answer, by row type."""
+    found = {}
+    for name, blob in zip(header["types"], blobs, strict=True):
+        with pa.ipc.open_stream(pa.BufferReader(blob)) as reader:
+            found[name] = reader.read_all()
+    return found
+
+
+def _collect(rows: Iterable[Any]) -> dict[str, bytes]:
+    collector = _Collector(pending={}, done={})
+    for row in rows:
+        collector.add(row)
+    return collector.streams()
+
+
+def _load(request: Mapping[str, Any]) -> tuple[Callable[..., Any], Any]:
+    function, name = load_object(request["function"]), request["config_class"]
+    return function, build_config(load_object(name), request["config"]) if name else None
+
+
+def failure_of(error: BaseException, request: Mapping[str, Any]) -> Failure:
+    """The Failure row of an exception that left a stage function."""
+    if isinstance(error, MemoryError):
+        kind = FailureKind.OOM
+    else:
+        classify = getattr(sys.modules.get(request["function"].partition(":")[0]), "failure_kind", None)
+        kind = FailureKind.UNKNOWN if classify is None else FailureKind(classify(error))
+    lines = str(error).strip().splitlines() or [""]
+    return Failure(
+        stage=request["stage"],
+        item=request["key"],
+        name=request["name"],
+        kind=kind,
+        exception=type(error).__name__,
+        message=portable(lines[0], 500),
+        detail=_traceback(error),
+    )
+
+
+def _traceback(error: BaseException) -> Text:
+    trace = error.__traceback__
+    return Text(portable("".join(traceback.format_exception(type(error), error, trace and trace.tb_next))))
+
+
+def _answer_item(request: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, bytes]:
+    """Call a stage on one row: its rows, or exactly one Failure row in place of them."""
+    (row,) = from_bytes(blobs[0], getattr(row_types, request["row_type"]))
+    function, config = _load(request)
+    try:
+        return _collect(function(row, config))
+    except (Exception, SystemExit) as error:
+        return _collect([failure_of(error, request)])
+
+
+def _answer_table(request: Mapping[str, Any]) -> dict[str, bytes]:
+    """Call a stage on whole tables, each a list of rows under its name."""
+    function, config = _load(request)
+    tables: dict[str, list[Any]] = {}
+    for name, paths in request["reads"].items():
+        data = read_parts([Path(path) for path in paths])
+        tables[name] = [] if data is None else from_table(data, row_type_of(data.schema))
+    return _collect(function(**tables, config=config))
+
+
+def _answer(request: Mapping[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    if request["do"] == "item":
+        streams = _answer_item(request, blobs)
+    elif request["do"] == "table":
+        streams = _answer_table(request)
+    elif request["do"] == "path":
+        value = load_object(request["function"])(Path(request["path"]))
+        return {"value": {name: str(item) for name, item in dataclasses.asdict(value).items()}}, []
+    elif request["do"] == "settle":
+        config = build_config(load_object(request["config_class"]), request["config"])
+        return {"config": dataclasses.asdict(config)}, []
+    else:
+        _load(request)
+        streams = {}
+    return {"types": list(streams)}, list(streams.values())
+
+
+def serve(link: socket.socket) -> None:
+    """Answer requests until the parent closes the connection."""
+    while (message := receive(link)) is not None:
+        try:
+            header, blobs = _answer(*message)
+        except (Exception, SystemExit) as error:
+            user = isinstance(error, (ValueError, StoreError))
+            detail = {"user": user, "message": f"{error}", "type": type(error).__name__, "detail": _traceback(error)}
+            header, blobs = {"error": detail}, []
+        send(link, header, blobs)
+
+
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process when its parent dies, and keep its own descendants beneath it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit("the parent is gone")
+
+
+def main(argv: Sequence[str]) -> None:
+    """Entry of the child process: the socket's file descriptor and the parent's process id."""
+    handle, parent = int(argv[0]), int(argv[1])
+    die_with(parent)
+    os.set_inheritable(handle, False)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("800")
+    faulthandler.enable()
+    serve(socket.socket(fileno=handle))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

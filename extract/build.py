@@ -1,0 +1,207 @@
+"""Build a model without its weights: parameters are fake, small constructor tensors are real.
+
+    built = build_model(row, rung="fake")
+    built.model            # eval mode, every parameter and buffer a FakeTensor of built.mode
+    built.data_of(buffer)  # the real values a constructor computed for a buffer, or None
+
+Reads a ModelConfig; writes nothing. Raises whatever the library's constructor raises.
+
+Constructors compute small tables (drop-path rates, rotary frequencies, relative positions, causal masks) and read
+them back with `.item()` or `.tolist()`. Such tensors come from a factory call without tensor arguments, so these calls
+and everything computed from their results alone run for real; all else is fake. When the model stands, what is still
+real is replaced by fake tensors and its data is kept aside, for the initialisers of the graph's placeholders.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from extract.configs import transformers_config
+from schemas.rows import ModelConfig
+
+FAKE, REAL = "fake", "real"
+"""Rungs: fake parameters on the CPU, or real ones where they are small enough to hold."""
+_FACTORIES = (
+    torch.arange, torch.linspace, torch.logspace, torch.tensor, torch.as_tensor, torch.from_numpy, torch.zeros,
+    torch.ones, torch.full, torch.eye, torch.hann_window, torch.hamming_window, torch.tril_indices, torch.triu_indices,
+)  # fmt: skip
+_MAX_REAL_ELEMENTS = 1 << 22
+"""Factories asked for a larger tensor make a fake one."""
+SETTINGS: tuple[tuple[str, bool, str], ...] = (
+    ("use_cache", False, "one call returns one fixed structure, without a cache that grows"),
+    ("output_attentions", False, "as above"),
+    ("output_hidden_states", False, "as above"),
+    ("return_dict", True, "as above"),
+    ("use_associative_scan", False, "the recurrence itself, not vmap's machinery around a generic scan"),
+)
+"""(attribute, value, why): set in every nested transformers configuration that has the attribute."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A model ready to be called, and the real data of what its constructor computed."""
+
+    model: torch.nn.Module
+    """The model in eval mode."""
+    mode: FakeTensorMode | None
+    """The mode its tensors belong to; None on the real rung."""
+    names: dict[int, str] = field(default_factory=dict)
+    """id of a parameter, buffer or plain tensor attribute -> its qualified name."""
+    buffers: frozenset[str] = frozenset()
+    """Qualified names of the buffers."""
+    data: dict[int, torch.Tensor] = field(default_factory=dict)
+    """id of a tensor -> its real values, where the constructor computed them."""
+
+    def name_of(self, value: Any) -> str | None:
+        """Qualified name of one of the model's tensors."""
+        return self.names.get(id(value))
+
+    def data_of(self, value: Any) -> torch.Tensor | None:
+        """The real values of one of the model's tensors, if they are known."""
+        return self.data.get(id(value))
+
+
+class _RealConstants(TorchFunctionMode):
+    """Runs for real: factory calls of moderate size, and every call whose tensor operands are all real."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        made = not tensors and func in _FACTORIES and _is_moderate(func, args, kwargs)
+        if made or (tensors and not any(isinstance(tensor, FakeTensor) for tensor in tensors)):
+            with unset_fake_temporarily():
+                return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def _is_moderate(func: Any, args: Any, kwargs: Any) -> bool:
+    if func not in (torch.zeros, torch.ones, torch.full, torch.eye):
+        return True
+    sizes = [leaf for leaf in pytree.tree_leaves((args, kwargs.get("size"))) if isinstance(leaf, int)]
+    return math.prod(sizes) <= _MAX_REAL_ELEMENTS
+
+
+@contextmanager
+def _no_rejection_sampling() -> Iterator[None]:
+    """Truncated normals draw until all values fit, which never ends on fake tensors: leave their values alone."""
+    kept = torch.nn.init._no_grad_trunc_normal_
+
+    def leave(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return tensor
+
+    torch.nn.init._no_grad_trunc_normal_ = leave
+    try:
+        yield
+    finally:
+        torch.nn.init._no_grad_trunc_normal_ = kept
+
+
+def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
+    """Build the architecture of a row in eval mode on the given rung."""
+    torch.manual_seed(seed)
+    if rung == REAL:
+        model = _construct(row).eval()
+        return _built(model, None, {})
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with _no_rejection_sampling(), mode, _RealConstants():
+        model = _construct(row).eval()
+    data = _replace_real(model, mode)
+    return _built(model, mode, data)
+
+
+def _built(model: torch.nn.Module, mode: FakeTensorMode | None, data: dict[int, torch.Tensor]) -> Built:
+    buffers = frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
+    return Built(model=model, mode=mode, names=_tensor_names(model), buffers=buffers, data=data)
+
+
+def parameter_bytes(row: ModelConfig) -> int:
+    """Bytes of the parameters and buffers of an architecture, counted on the meta device."""
+    with _no_rejection_sampling(), torch.device("meta"):
+        model = _construct(row)
+    return sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
+
+
+def fake_scope(built: Built) -> Any:
+    """The context in which the model is called: its fake mode, or nothing on the real rung."""
+    return nullcontext() if built.mode is None else built.mode
+
+
+# --- libraries ------------------------------------------------------------------------------------------------------
+def _construct(row: ModelConfig) -> torch.nn.Module:
+    settings = json.loads(row.config)
+    return _CONSTRUCTORS[row.library](row, settings)
+
+
+def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch.nn.Module:
+    import transformers
+
+    cls = getattr(transformers, row.class_name)
+    config = transformers_config(str(settings.get("model_type") or row.family), settings)
+    apply_settings(config)
+    model: torch.nn.Module = cls._from_config(config) if hasattr(cls, "_from_config") else cls(config)
+    for module in model.modules():
+        if isinstance(getattr(module, "config", None), transformers.PretrainedConfig):
+            apply_settings(module.config)
+    return model
+
+
+def apply_settings(config: Any) -> None:
+    """Set the attributes of `SETTINGS` on a transformers configuration and on every configuration inside it."""
+    for name, value, _ in SETTINGS:
+        if hasattr(config, name):
+            setattr(config, name, value)
+    for inner in list(vars(config).values()):
+        if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
+            apply_settings(inner)
+
+
+def _construct_timm(row: ModelConfig, settings: dict[str, Any]) -> torch.nn.Module:
+    import timm
+
+    model: torch.nn.Module = timm.create_model(row.class_name, pretrained=False)
+    return model
+
+
+_CONSTRUCTORS = {"transformers": _construct_transformers, "timm": _construct_timm}
+
+
+# --- tensors of a model ---------------------------------------------------------------------------------------------
+def _tensor_slots(model: torch.nn.Module) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """(qualified name, dictionary, key) of every parameter, buffer and plain tensor attribute."""
+    for prefix, module in model.named_modules():
+        for slots in (module._parameters, module._buffers, module.__dict__):
+            for key, value in list(slots.items()):
+                if isinstance(value, torch.Tensor):
+                    yield f"{prefix}.{key}".lstrip("."), slots, key
+
+
+def _tensor_names(model: torch.nn.Module) -> dict[int, str]:
+    names: dict[int, str] = {}
+    for name, slots, key in _tensor_slots(model):
+        names.setdefault(id(slots[key]), name)
+    return names
+
+
+def _replace_real(model: torch.nn.Module, mode: FakeTensorMode) -> dict[int, torch.Tensor]:
+    """Replace what is still real by fake tensors, shared ones by shared ones; -> the data of each."""
+    fakes: dict[int, torch.Tensor] = {}
+    data: dict[int, torch.Tensor] = {}
+    kept = []
+    for _, slots, key in _tensor_slots(model):
+        value = slots[key]
+        if isinstance(value, FakeTensor):
+            continue
+        if id(value) not in fakes:
+            fakes[id(value)] = mode.from_tensor(value)
+            data[id(fakes[id(value)])] = value.detach()
+            kept.append(value)
+        slots[key] = fakes[id(value)]
+    return data

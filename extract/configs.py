@@ -1,0 +1,135 @@
+"""Stage `configs`: the configuration of every model in canonical form, and one architecture key per distinct one.
+
+Reads the ModelRef table and the installed libraries' default configurations; writes ModelConfig and ConfigLink rows.
+Most models of a hub are fine-tunes: equal (library, version, class, canonical configuration) is traced once.
+
+    rows = list(resolve_configs(models=models, config=ConfigsConfig()))
+
+The canonical configuration is the library's own dictionary without the keys of `IRRELEVANT`, keys sorted.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from typing import Any
+
+from extract.failures import LIBRARY_ERRORS, failure_row
+from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, content_id
+
+IRRELEVANT: tuple[tuple[str, str], ...] = (
+    ("_name_or_path", "where the configuration was loaded from"),
+    ("transformers_version", "the version is part of the key already"),
+    ("architectures", "the class to build is part of the key already"),
+    ("dtype", "every architecture is built in float32"),
+    ("torch_dtype", "older name of dtype"),
+    ("_attn_implementation*", "every architecture is built with the library's default"),
+    ("attn_implementation", "as above"),
+    ("_experts_implementation*", "as above"),
+    ("initializer_*", "scale of initial weights, which are never made"),
+    ("init_std", "as above"),
+    ("init_xavier_std", "as above"),
+    ("id2label", "names of classes; their number stays as num_labels"),
+    ("label2id", "as above"),
+    ("problem_type", "chooses a training loss"),
+    ("task_specific_params", "settings of generation"),
+    ("tokenizer_class", "chooses a tokenizer"),
+    ("tokenizer_name", "as above"),
+    ("output_attentions", "set by the build, so that every capture returns the same things"),
+    ("output_hidden_states", "as above"),
+    ("return_dict", "as above"),
+    ("use_cache", "as above"),
+    ("use_associative_scan", "set by the build: one way to compute a scan"),
+    ("finetuning_task", "a note"),
+    ("chunk_size_feed_forward", "trades memory for time in training; 0 by default"),
+)
+"""(glob on a configuration key at any depth, why it cannot shape the graph)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsConfig:
+    """Settings of the stage: none so far."""
+
+
+def resolve_configs(
+    *, models: Sequence[ModelRef], config: ConfigsConfig
+) -> Iterator[ModelConfig | ConfigLink | Failure]:
+    """Yield a ConfigLink for every model and a ModelConfig for every distinct key, or a CONFIG_UNSUPPORTED Failure."""
+    seen: set[str] = set()
+    for row in models:
+        try:
+            canonical = _RESOLVERS[row.library](row)
+        except LIBRARY_ERRORS as error:
+            yield failure_row(error, stage="configs", row=row, kind=FailureKind.CONFIG_UNSUPPORTED)
+            continue
+        resolved = _model_config(row, canonical)
+        if resolved.architecture not in seen:
+            seen.add(resolved.architecture)
+            yield resolved
+        yield ConfigLink(model=row.model, architecture=resolved.architecture)
+
+
+def _model_config(row: ModelRef, canonical: str) -> ModelConfig:
+    class_name, library_version = row.name.split("/")[-1], version(row.library)
+    return ModelConfig(
+        architecture=content_id(row.library, library_version, class_name, canonical), name=row.name,
+        library=row.library, library_version=library_version, class_name=class_name, config=canonical,
+        family=row.family, modality=row.modality, license=row.license,
+    )  # fmt: skip
+
+
+def canonical_config(raw: Mapping[str, Any]) -> str:
+    """Canonical JSON of a configuration: irrelevant keys removed at every depth, keys sorted.
+
+    Raises TypeError or ValueError for a value that JSON does not hold.
+    """
+    return json.dumps(_relevant(raw), sort_keys=True, separators=(",", ":"), allow_nan=True)
+
+
+def _relevant(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {str(key): _relevant(item) for key, item in value.items() if not _is_irrelevant(str(key))}
+        if "id2label" in value:
+            kept["num_labels"] = len(value["id2label"] or ())
+        return kept
+    if isinstance(value, list | tuple):
+        return [_relevant(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return value
+
+
+def _is_irrelevant(key: str) -> bool:
+    return any(fnmatchcase(key, glob) for glob, _ in IRRELEVANT)
+
+
+# --- the installed libraries ----------------------------------------------------------------------------------------
+def transformers_config(family: str, settings: Mapping[str, Any]) -> Any:
+    """The configuration object of a model type; raises ValueError if the library's own validation refuses it."""
+    import transformers
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    transformers.logging.set_verbosity_error()
+    try:
+        return CONFIG_MAPPING[family].from_dict(dict(settings))
+    except StrictDataclassError as error:
+        raise ValueError(str(error)) from error
+
+
+def _transformers_default(row: ModelRef) -> str:
+    return canonical_config(transformers_config(row.family, {}).to_dict())
+
+
+def _timm_default(row: ModelRef) -> str:
+    """A timm entry point fixes its architecture; what remains is the input size and the number of classes."""
+    import timm
+
+    found = timm.get_pretrained_cfg(row.name.split("/")[-1], allow_unregistered=False)
+    settings = found.to_dict() if found is not None else {}
+    size = settings.get("input_size") or (3, 224, 224)
+    return canonical_config({"input_size": list(size), "num_classes": settings.get("num_classes", 1000)})
+
+
+_RESOLVERS = {"transformers": _transformers_default, "timm": _timm_default}

@@ -1,0 +1,149 @@
+"""Stage `models`: which architectures there are, and a stratified pick of them.
+
+Reads the installed transformers and timm (no network, nothing is built) and `data/catalog/`; writes nothing.
+
+    rows = list(list_models(config=ModelsConfig(limit=40)))
+    rows = list(list_models(config=ModelsConfig(select=("bert/*", "timm/resnet*"))))
+
+`select` restricts the pool by globs; `limit` then takes that many, round robin over the strata: first the curated
+names of data/catalog/defaults.toml, then the rest in a seeded order.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from itertools import zip_longest
+
+from extract.catalog import OTHER, STRATA, Catalog, load_catalog, place
+from schemas.rows import Failure, ModelRef, content_id
+
+SOURCES = ("installed",)
+LICENSE = "apache-2.0"
+"""Licence of the code of both libraries; configurations come with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsConfig:
+    """Which models a build starts from."""
+
+    sources: tuple[str, ...] = SOURCES
+    """Where models are listed; only "installed" so far."""
+    limit: int = 40
+    """How many models to take at most."""
+    select: tuple[str, ...] = ()
+    """Globs on ModelRef.name or on either side of its "/"; empty takes from everything."""
+    seed: int = 0
+    """Orders the models that are not curated."""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.sources if name not in SOURCES]
+        if unknown:
+            raise ValueError(f"unknown source {unknown[0]!r}: choose from {', '.join(SOURCES)}")
+        if self.limit < 1:
+            raise ValueError(f"limit must be at least 1, not {self.limit}")
+
+
+def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
+    """Yield the chosen models, sorted by name; raises ValueError if a selection matches nothing."""
+    catalog = load_catalog()
+    pool = [*list_transformers(catalog), *list_timm(catalog)]
+    yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
+
+
+# --- pick -----------------------------------------------------------------------------------------------------------
+def matches(name: str, pattern: str) -> bool:
+    """Whether a glob fits a model's name, or, if it has no "/", one side of the name's "/"."""
+    return any(fnmatchcase(part, pattern) for part in (name, *(() if "/" in pattern else name.split("/"))))
+
+
+def select_models(pool: Sequence[ModelRef], patterns: Sequence[str]) -> list[ModelRef]:
+    """The rows of the pool that fit any glob, in pool order; raises ValueError if a glob fits none."""
+    for pattern in patterns:
+        if not any(matches(row.name, pattern) for row in pool):
+            raise ValueError(f"no model is named {pattern!r}{_suggestion(pool, pattern)}; a selection is a glob on names")
+    return [row for row in pool if any(matches(row.name, pattern) for pattern in patterns)]
+
+
+def _suggestion(pool: Sequence[ModelRef], pattern: str) -> str:
+    wanted = pattern.strip("*").lower()
+    known: dict[str, str] = {}
+    for row in pool:
+        for part in (row.name, *row.name.split("/")):
+            known.setdefault(part.lower(), part)
+    close = difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)
+    return f" (close: {', '.join(known[name] for name in close)})" if close else ""
+
+
+def pick(pool: Sequence[ModelRef], *, config: ModelsConfig, catalog: Catalog) -> list[ModelRef]:
+    """At most `limit` rows, round robin over the strata; models of no stratum come last."""
+    rows = select_models(pool, config.select) if config.select else list(pool)
+    queues = [_queue(rows, stratum, config.seed, catalog.defaults) for stratum in STRATA]
+    spread = [row for turn in zip_longest(*queues) for row in turn if row is not None]
+    return [*spread, *_queue(rows, OTHER, config.seed, catalog.defaults)][: config.limit]
+
+
+def _queue(rows: Sequence[ModelRef], stratum: str, seed: int, defaults: Mapping[str, Sequence[str]]) -> list[ModelRef]:
+    """The rows of one stratum: curated ones in the catalog's order, then the others in the seed's order."""
+    rank = {name: position for position, name in enumerate(defaults.get(stratum, ()))}
+    members = [row for row in rows if row.modality == stratum]
+    return sorted(members, key=lambda row: (rank.get(row.name, len(rank)), content_id(str(seed), row.name)))
+
+
+# --- the installed libraries ----------------------------------------------------------------------------------------
+def _row(*, library: str, name: str, family: str, modality: str) -> ModelRef:
+    revision = f"{library} {version(library)}"
+    return ModelRef(
+        model=content_id("installed", name, revision), source="installed", name=name, revision=revision,
+        library=library, family=family, modality=modality, pipeline_tag="", license=LICENSE, gated=False,
+        downloads=0, tags=(),
+    )  # fmt: skip
+
+
+def _auto_mapping(name: str) -> Mapping[str, str | tuple[str, ...]]:
+    """One auto mapping of transformers, model type -> class name(s); empty if this version lacks it."""
+    from transformers.models.auto import modeling_auto
+
+    attribute = "MODEL_MAPPING_NAMES" if not name else f"MODEL_FOR_{name}_MAPPING_NAMES"
+    found: Mapping[str, str | tuple[str, ...]] = getattr(modeling_auto, attribute, {})
+    return found
+
+
+def _classes(mapping: str, family: str) -> tuple[str, ...]:
+    found = _auto_mapping(mapping).get(family, ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _family_stratum(family: str, catalog: Catalog) -> str:
+    placed = place(family, catalog.families)
+    if placed:
+        return placed
+    return next((s for mapping, s in catalog.mappings.items() if family in _auto_mapping(mapping)), OTHER)
+
+
+def list_transformers(catalog: Catalog) -> list[ModelRef]:
+    """Base class and listed heads of every model type of the installed transformers, by model type."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    rows: dict[str, ModelRef] = {}
+    for family in sorted(CONFIG_MAPPING_NAMES):
+        stratum = _family_stratum(family, catalog)
+        placed = [(name, stratum) for name in _classes("", family)]
+        placed += [(name, own or stratum) for head, own in catalog.heads.items() for name in _classes(head, family)]
+        for class_name, modality in placed:
+            name = f"{family}/{class_name}"
+            rows.setdefault(name, _row(library="transformers", name=name, family=family, modality=modality))
+    return list(rows.values())
+
+
+def list_timm(catalog: Catalog) -> list[ModelRef]:
+    """Every entry point of the installed timm, by name; its family is the timm module that defines it."""
+    import timm
+
+    rows = []
+    for name in sorted(timm.list_models(pretrained=False)):
+        module = timm.models._registry._model_to_module[name]
+        modality = place(module, catalog.timm) or "vision-conv"
+        rows.append(_row(library="timm", name=f"timm/{name}", family=module, modality=modality))
+    return rows

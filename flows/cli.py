@@ -1,0 +1,204 @@
+"""The command line: `passnet build`, `run`, `status`, `show`, `doctor`.
+
+    passnet build --limit 10 --out runs/first
+    passnet show subgraphs --out runs/first
+
+Reads and writes one run directory; the only place of this package that prints. A wrong input is one red line on
+standard error and exit code 2; `--debug` shows the traceback. Heavy libraries are loaded by child processes alone.
+"""
+
+import json
+import traceback
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from data.calls import StageFailed
+from data.store import RunDirectory, StoreError
+from flows import config as configs
+from flows.build import Plan, build
+from flows.doctor import examine
+from flows.progress import watcher
+from flows.report import funnel
+from flows.run import ConservationError
+from flows.show import print_funnel, print_outcome, print_rows
+from flows.stages import STAGES, producer_of, stage_named
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
+)
+EXPECTED = (ValueError, StoreError, StageFailed, ConservationError)
+"""Errors that are one line for a person, not a traceback."""
+
+Out = Annotated[Path, typer.Option(help="The run directory: everything a build makes lies there.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Engine = Annotated[str, typer.Option(help="prefect (flow and task runs; its own server if none is set) or local.")]
+Limit = Annotated[int | None, typer.Option(help="Most models. [default: 40]", show_default=False)]
+Select = Annotated[list[str] | None, typer.Option(help="Pattern of model names, repeatable: 'bert*', 'timm/resnet50'.")]
+Workers = Annotated[int | None, typer.Option(help="Child processes at a time; never changes a table. [default: 2]",
+                                             show_default=False)]  # fmt: skip
+Seed = Annotated[int | None, typer.Option(help="Seed of every sampled choice. [default: 0]", show_default=False)]
+Preset = Annotated[str, typer.Option(help="default (about 40 architectures) or small (three, a first look).")]
+Setting = Annotated[list[str] | None, typer.Option("--set", help="STAGE.FIELD=VALUE (JSON), repeatable.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Do everything again, even what is done.")]
+DEFAULT_OUT = Path("runs/default")
+
+
+@contextmanager
+def _one_line_errors(debug: bool) -> Any:
+    try:
+        yield
+    except EXPECTED as error:
+        if debug:
+            traceback.print_exc()
+        elif isinstance(error, StageFailed) and error.detail:
+            Console(stderr=True).print(error.detail, style="dim", markup=False, highlight=False, soft_wrap=True)
+        message = " ".join(str(error).split())
+        Console(stderr=True).print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        Console(stderr=True).print("stopped; the same command continues where it stopped", style="yellow")
+        raise typer.Exit(130) from error
+
+
+def _config(preset: str, settings: list[str] | None, **changes: Any) -> configs.BuildConfig:
+    found = configs.preset(preset, **changes)
+    return configs.with_settings(found, settings or [])
+
+
+def _run_plan(out: Path, config: configs.BuildConfig, make: Callable[..., Plan]) -> None:
+    with watcher(Console(stderr=True)) as observer:
+        outcome = build(out, config, make(observer=observer))
+    print_outcome(Console(), outcome)
+
+
+@app.command("build")
+def build_command(
+    out: Out = DEFAULT_OUT,
+    limit: Limit = None,
+    select: Select = None,
+    engine: Engine = "prefect",
+    workers: Workers = None,
+    seed: Seed = None,
+    preset: Preset = "default",
+    settings: Setting = None,
+    fresh: Fresh = False,
+    debug: Debug = False,
+) -> None:
+    """Build both datasets: models -> graphs -> classes -> subgraphs -> profiles -> tasks -> datasets.
+
+    A build that was stopped, even by kill -9, continues with the same command; what is done is never done twice.
+
+    Examples:
+
+    - `passnet build` builds the embedded default, about 40 architectures
+    - `passnet build --preset small --out runs/first` takes a first look in a minute or two
+    - `passnet build --select 'bert*' --select timm/resnet50` builds chosen models
+    - `passnet build --engine local` builds without an orchestrator
+    """
+    with _one_line_errors(debug):
+        config = _config(
+            preset, settings, limit=limit, select=tuple(select) if select else None, workers=workers, seed=seed
+        )
+        _run_plan(out, config, lambda **known: Plan(engine=engine, fresh=fresh, **known))
+
+
+@app.command("run")
+def run_command(
+    stage: Annotated[str, typer.Argument(help="Name of the stage: " + ", ".join(s.name for s in STAGES))],
+    out: Out = DEFAULT_OUT,
+    settings: Setting = None,
+    engine: Engine = "local",
+    fresh: Fresh = False,
+    debug: Debug = False,
+) -> None:
+    """Run one stage on what the run directory holds, with the settings of its last build.
+
+    Examples:
+
+    - `passnet run profiles --fresh` measures again, for instance on a quiet machine
+    - `passnet run tasks --set tasks.min_variants=4` tries another rule of admission
+    """
+    with _one_line_errors(debug):
+        stage_named(stage)
+        config = configs.with_settings(configs.of_run(RunDirectory(out)), settings or [])
+        _run_plan(out, config, lambda **known: Plan(engine=engine, only=stage, fresh=fresh, **known))
+
+
+@app.command()
+def status(out: Out = DEFAULT_OUT, debug: Debug = False) -> None:
+    """Show the funnel of a run directory: what is done, what failed and why.
+
+    Example: `passnet status --out runs/first`
+    """
+    with _one_line_errors(debug):
+        store = _existing(out)
+        print_funnel(Console(), funnel(store, STAGES))
+        record = store.read_json("run.json") or {}
+        done = "finished" if record.get("finished") else "not finished: `passnet build` continues it"
+        typer.echo(f"{out}: {done}")
+        for name, folder in record.get("datasets", {}).items():
+            typer.echo(f"  {name}: {out / folder}")
+
+
+@app.command()
+def show(
+    table: Annotated[str, typer.Argument(help="A table, or <stage>.failures.")],
+    key: Annotated[str, typer.Argument(help="Beginning of a key or name; empty lists the table.")] = "",
+    out: Out = DEFAULT_OUT,
+    limit: Annotated[int, typer.Option(help="Most rows.")] = 20,
+    debug: Debug = False,
+) -> None:
+    """Print rows of a table; a row that holds a graph is printed as Python source.
+
+    Examples:
+
+    - `passnet show models` lists the models
+    - `passnet show subgraphs 3f2a` prints the piece whose key begins with 3f2a, as source
+    - `passnet show graphs.failures` says why architectures yielded no graph, and what to do about it
+    """
+    with _one_line_errors(debug):
+        store = _existing(out)
+        if table.endswith(".failures"):
+            stage_named(table.removesuffix(".failures"))
+        else:
+            producer_of(table)
+        print_rows(Console(), store, table, (key, limit))
+
+
+@app.command()
+def doctor(
+    out: Out = DEFAULT_OUT,
+    online: Annotated[bool, typer.Option("--online", help="Also ask whether the Hub can be reached.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Check what a build needs: Python, packages, compiler, GPU, memory, disk, Prefect server.
+
+    Exit code 1 if something needed is absent. Nothing is sent over the network unless `--online` is given.
+    """
+    checks = examine(out, online=online)
+    if as_json:
+        typer.echo(json.dumps({check.name: {"ok": check.ok, "found": check.found} for check in checks}))
+    for check in [] if as_json else checks:
+        mark = "ok " if check.ok else "NO "
+        typer.echo(f"{mark} {check.name:<16} {check.found}" + ("" if check.ok else f"   -> {check.advice}"))
+    raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+
+
+def _existing(out: Path) -> RunDirectory:
+    if not (out / "run.json").exists():
+        raise ValueError(f"{out} is no run directory: run `passnet build --out {out}` first")
+    return RunDirectory(out)
+
+
+def main() -> None:
+    """Entry of the console script `passnet`."""
+    app(prog_name="passnet")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""How rows, the funnel and a finished build are printed.
+
+    print_rows(Console(), RunDirectory("runs/default"), "subgraphs", ("3f2a", 20))
+
+Reads a run directory; writes to the console that it is given.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import islice
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from data.store import RunDirectory
+from flows.build import Outcome
+from flows.report import FunnelRow
+from schemas.graph import Graph
+from schemas.rows import ADVICE, Failure, row_key
+from schemas.source import source_of
+
+SUMMARY_COLUMNS = 7
+"""Most columns of a listing."""
+LONG_COLUMNS = frozenset({"graph", "detail", "config", "nodes", "variants", "eager_samples_us", "inductor_samples_us"})
+"""Columns too long for a listing."""
+
+
+def print_funnel(console: Console, rows: list[FunnelRow]) -> None:
+    """The funnel as a table: stage, in, out, failures by kind, skipped by reason, seconds."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (("stage", "left"), ("in", "right"), ("out", "right"), ("also", "left"), ("failures", "left"),
+                          ("skipped", "left"), ("s", "right")):  # fmt: skip
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        main, *others = row.out.items()
+        table.add_row(
+            row.stage, str(row.read), str(main[1]), _counts(dict(others)), _counts(row.failures), _counts(row.skipped),
+            f"{row.seconds:.0f}",
+        )  # fmt: skip
+    console.print(table)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return "\n".join(f"{name} {count}" for name, count in counts.items())
+
+
+def print_outcome(console: Console, outcome: Outcome) -> None:
+    """The funnel, where the datasets are, and what to type next."""
+    print_funnel(console, outcome.funnel)
+    if not outcome.computed:
+        console.print("everything was done already", highlight=False)
+    out = "" if str(outcome.run) == "runs/default" else f" --out {outcome.run}"
+    for name, folder in outcome.datasets.items():
+        console.print(f"{name}: {outcome.run / folder}", highlight=False, soft_wrap=True)
+    console.print("next:", highlight=False)
+    if outcome.datasets:
+        dataset = outcome.run / outcome.datasets["PassNet-Dataset"]
+        _next(console, f"passnet show subgraphs{out}", "the pieces; add a key's beginning to read one as source")
+        _next(console, f"passnet show graphs.failures{out}", "why architectures yielded no graph")
+        _next(console, f"passbench list {outcome.run}", "the benchmark's tasks")
+        _next(console, f"python -c \"from datasets import load_dataset as d; print(d('{dataset}', 'fusible'))\"", "")
+    else:
+        _next(console, f"passnet build{out}", "continue to the datasets")
+
+
+def _next(console: Console, command: str, what: str) -> None:
+    console.print(f"  {command}" + (f"   # {what}" if what else ""), highlight=False, markup=False, soft_wrap=True)
+
+
+def print_rows(console: Console, store: RunDirectory, table: str, wanted: tuple[str, int]) -> None:
+    """Rows whose key or name begins with a text, at most so many; one row is printed whole, with its source."""
+    prefix, limit = wanted
+    rows = list(islice(_matching(store, table, prefix), limit + 1))
+    if not rows:
+        raise ValueError(_nothing(store, table, prefix))
+    if len(rows) == 1 and prefix:
+        _print_whole(console, rows[0])
+        return
+    _print_listing(console, rows[:limit])
+    if len(rows) > limit:
+        total = store.count(table)
+        console.print(f"... of {total} rows; --limit shows more, a key's beginning shows one", highlight=False)
+
+
+def _matching(store: RunDirectory, table: str, prefix: str) -> Iterator[Any]:
+    for row in store.iter_rows(table):
+        if row_key(row).startswith(prefix) or str(getattr(row, "name", "")).startswith(prefix):
+            yield row
+
+
+def _nothing(store: RunDirectory, table: str, prefix: str) -> str:
+    if not store.parts(table):
+        return f"{store.path} has no rows in {table!r}; `passnet status` shows what there is"
+    return f"no row of {table!r} has a key or name that begins with {prefix!r}; `passnet show {table}` lists them"
+
+
+def _print_listing(console: Console, rows: list[Any]) -> None:
+    names = [field.name for field in fields(rows[0]) if field.name not in LONG_COLUMNS][:SUMMARY_COLUMNS]
+    if isinstance(rows[0], Failure):
+        names = ["name", "kind", "message", "item"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        table.add_row(*[_cell(getattr(row, name)) for name in names])
+    console.print(table, markup=False)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value[:4])) + (", ..." if len(value) > 4 else "")
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("[", "\\[")
+
+
+def _print_whole(console: Console, row: Any) -> None:
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if isinstance(value, Graph):
+            console.print(source_of(value), highlight=False, markup=False, soft_wrap=True)
+        elif field.name == "detail" and value:
+            console.print(f"detail:\n{value}", highlight=False, markup=False, soft_wrap=True)
+        elif field.name != "variants":
+            console.print(f"{field.name}: {value}", highlight=False, markup=False, soft_wrap=True)
+    for variant in getattr(row, "variants", ()):
+        console.print(f"variant {variant.index}: {variant.dtype} {variant.shapes}", highlight=False, markup=False)
+    if isinstance(row, Failure):
+        console.print(f"what to do: {ADVICE[row.kind]}", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,141 @@
+"""What an op is to a fusing compiler: one table from op name to class, and which classes a piece may hold.
+
+Is: `CLASSES` (the table), `LEGALITY`, and `classes_of(graph)`. Reads and writes nothing; no torch.
+Names are those of the canonical spelling (`schemas.roles`), without their namespace. What is not listed is opaque.
+"""
+
+from schemas import values
+from schemas.canonical import nested_form
+from schemas.effects import MUTATE, SCOPE
+from schemas.forms import Token, storage_classes, tokens_of
+from schemas.graph import SCALAR_DTYPES, Graph, Node
+from schemas.roles import spell
+from schemas.values import Value
+
+CLASSES: dict[str, str] = {
+    "pointwise": "add sub mul div pow neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal square sin cos tan "
+    "atan atan2 sinh cosh tanh sigmoid logsigmoid erf erfc relu relu6 gelu silu mish elu celu selu leaky_relu prelu "
+    "hardtanh hardswish hardsigmoid softplus softsign tanhshrink clamp clamp_min clamp_max clip where maximum minimum "
+    "fmod remainder floor_divide floor ceil round trunc sign eq ne lt le gt ge isnan isinf isfinite logical_and "
+    "logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not masked_fill lerp addcmul "
+    "addcdiv to type_as type nan_to_num tril triu polar rsub threshold glu rad2deg deg2rad logaddexp clone",
+    "broadcast": "expand expand_as broadcast_to",
+    "reduction": "sum mean amax amin max min prod var std var_mean norm vector_norm argmax argmin all any logsumexp "
+    "softmax log_softmax layer_norm rms_norm batch_norm group_norm instance_norm normalize softmin count_nonzero "
+    "cosine_similarity",
+    "scan": "cumsum cumprod cummax cummin logcumsumexp",
+    "view": "view reshape flatten unflatten permute transpose t swapaxes movedim squeeze unsqueeze chunk split unbind "
+    "narrow select view_as reshape_as mT T tensor_split detach contiguous real imag view_as_real view_as_complex "
+    "diagonal unfold",
+    "shuffle": "cat stack roll flip repeat tile pixel_shuffle pixel_unshuffle channel_shuffle concat pad",
+    "gather": "gather index_select take take_along_dim embedding index repeat_interleave grid_sample interpolate "
+    "masked_select",
+    "scatter": "scatter scatter_add scatter_reduce index_add index_copy index_put index_fill one_hot masked_scatter",
+    "contraction": "linear matmul bmm mm mv dot addmm baddbmm einsum conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d conv_transpose3d scaled_dot_product_attention bilinear outer tensordot cdist "
+    "multi_head_attention_forward",
+    "pool": "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d lp_pool2d im2col",
+    "factory": "zeros ones empty full arange zeros_like ones_like full_like empty_like new_zeros new_ones new_full "
+    "new_empty linspace eye tensor scalar_tensor",
+    "sync": "item tolist nonzero unique equal is_nonzero numpy cpu cuda",
+    "free": "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout",
+}  # fmt: skip
+"""Class -> op names. `free` ops compute nothing here: dropout outside training is the identity. `random` and `effect`
+come from `schemas.effects`, `getitem` from its operands, everything else is opaque."""
+
+LEGALITY: dict[str, tuple[bool, bool, str]] = {
+    "pointwise": (True, True, "each element from the same place of the operands"),
+    "reduction": (True, True, "one pass over a dimension"),
+    "shuffle": (True, True, "each element copied from one known place"),
+    "broadcast": (True, False, "no memory of its own"),
+    "view": (True, False, "no memory of its own, or one copy"),
+    "free": (True, False, "computes nothing"),
+    "factory": (True, False, "known without input"),
+    "scan": (False, True, "carries a value along a dimension"),
+    "gather": (False, True, "reads at places that are data"),
+    "scatter": (False, True, "writes at places that are data"),
+    "contraction": (False, True, "a library kernel is hard to beat"),
+    "pool": (False, True, "overlapping windows"),
+    "random": (False, True, "its result may not be repeated"),
+    "sync": (False, True, "waits for the device"),
+    "effect": (False, True, "does more than return a value"),
+    "opaque": (False, True, "nothing is known of it"),
+}
+"""Class -> (a piece may hold it, it counts as a compute op, why)."""
+
+_CLASS_OF = {name: cls for cls, names in CLASSES.items() for name in names.split()}
+
+
+def is_fusible(cls: str) -> bool:
+    """Whether a piece may hold ops of a class."""
+    return LEGALITY[cls][0]
+
+
+def is_compute(cls: str) -> bool:
+    """Whether ops of a class count as computing; views and the like are free."""
+    return LEGALITY[cls][1]
+
+
+def class_of(node: Node, token: Token, operands: tuple[Node, ...]) -> str:
+    """The class of one call."""
+    if token.effect is not None:
+        return "random" if token.effect.kind == "random" else "effect"
+    if not node.outputs or any(spec.dtype in SCALAR_DTYPES for spec in node.outputs):
+        return "sync" if token.short in ("item", "tolist") else "opaque"
+    if token.short == "getitem":
+        return _class_of_getitem(node, operands)
+    spelled, _ = spell(node.op, node.target, values.loads(node.attrs), tensor=len(node.outputs) == 1)
+    return _CLASS_OF.get(spelled.rpartition(".")[2] if not spelled.startswith("torch.ops.") else token.short, "opaque")
+
+
+def _class_of_getitem(node: Node, operands: tuple[Node, ...]) -> str:
+    if len(operands) > 1:
+        return "gather"
+    index = values.loads(node.attrs)["args"][1]
+    if isinstance(index, int) and len(operands[0].outputs) > 1:
+        return "free"
+    has_list = any(isinstance(item, list) for item in values.walk(index))
+    return "gather" if has_list else "view"
+
+
+def classes_of(graph: Graph) -> list[str]:
+    """The class of every node; "" for what is not a call.
+
+    Calls inside a vmap or an enabled autocast are opaque: cut out, they would compute something else. Calls that touch
+    storage which something writes are effects: cut out, they could read it at another time.
+    """
+    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+    found: list[str] = []
+    open_scopes: list[int] = []
+    for index, (node, token) in enumerate(zip(graph.nodes, tokens, strict=True)):
+        if token.effect is not None and token.effect.kind == SCOPE:
+            _follow_scope(open_scopes, index, node, values.loads(node.attrs))
+        cls = class_of(node, token, tuple(graph.nodes[k] for k in node.inputs)) if node.is_call else ""
+        found.append("opaque" if cls and is_fusible(cls) and open_scopes else cls)
+    for index in _touches_written(graph, tokens):
+        found[index] = "effect" if found[index] and is_fusible(found[index]) else found[index]
+    return found
+
+
+def _touches_written(graph: Graph, tokens: list[Token]) -> list[int]:
+    effects = [(i, token.effect) for i, token in enumerate(tokens) if token.effect is not None]
+    writes = [graph.nodes[i].inputs[k] for i, effect in effects if effect.kind == MUTATE for k in effect.writes]
+    if not writes:
+        return []
+    classes = storage_classes(graph, tokens, range(len(graph.nodes)))
+    written = {classes[k] for k in writes}
+    return [i for i, node in enumerate(graph.nodes) if any(classes[k] in written for k in (i, *node.inputs))]
+
+
+def _follow_scope(open_scopes: list[int], index: int, node: Node, attrs: Value) -> None:
+    """Keep the list of open scopes that change what a call computes."""
+    name = node.target.rpartition(".")[2]
+    if name.endswith("_increment_nesting") or (
+        name == "_enter_autocast" and (len(attrs["args"]) < 3 or attrs["args"][2] is not False)
+    ):
+        open_scopes.append(index)
+    elif name.endswith("_decrement_nesting") and open_scopes:
+        open_scopes.pop()
+    elif name == "_exit_autocast" and node.inputs and node.inputs[0] in open_scopes:
+        open_scopes.remove(node.inputs[0])

@@ -1,0 +1,162 @@
+"""The candidate's side of a worker: load a frozen submission, apply its passes inside torch.compile, run the result.
+
+Runs in the candidate's process only; what it reports is a claim. Reads the submission's copy in the scratch folder.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch.utils._pytree as pytree
+from torch.fx import GraphModule
+
+from passbench.failure import PassFailed, one_line
+from passbench.inputs import materialize
+from passbench.match import Pattern, PatternError, rewrite_pass, trace_pattern
+from passbench.submission import GRAPH_PASS, Rejected
+from passbench.wire import Header, encode
+from schemas.fx import lower
+from schemas.graph import Graph
+from schemas.rows import Verdict
+
+Backend = Callable[..., Any]
+
+
+class Candidate:
+    """One graph under one submission."""
+
+    def __init__(self, request: Header, device: str) -> None:
+        self.graph = Graph.from_json(request["graph"])
+        self.device = device
+        self.matches = 0
+        self.diagnosis: list[str] = []
+        self.failure: BaseException | None = None
+        sys.path.insert(0, "submission")
+        self.passes = [_load(stem) for stem in request["passes"]]
+        self.functions = _functions(self.passes, request)
+        self.patterns = {module.__name__: _traced(module) for module in self.passes if not hasattr(module, GRAPH_PASS)}
+        compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
+        self.call: Callable[..., Any] = compiled
+
+    def run(self, seed: int) -> tuple[Header, list[bytes]]:
+        """Outputs of one call with the number of matches; raises what the passes or the kernels raise."""
+        inputs = materialize(self.graph, seed=seed, device=self.device)
+        try:
+            outputs = self.call(*inputs)
+        except BaseException:
+            if self.failure is not None:
+                raise self.failure from None
+            raise
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        described, blobs = encode(pytree.tree_leaves(outputs))
+        return {"outputs": described, "matches": self.matches, "diagnosis": "; ".join(self.diagnosis)}, blobs
+
+    def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
+        """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
+        try:
+            for module in self.passes:
+                gm = self.apply(module, gm, example_inputs)
+            gm.graph.lint()
+        except (PassFailed, PatternError, Rejected) as error:
+            self.failure = error if not isinstance(error, PatternError) else _compile_error(error)
+            raise
+        except RuntimeError as error:
+            self.failure = PassFailed(Verdict.GRAPH_INVALID, f"the rewritten graph is invalid: {one_line(error)}")
+            raise
+        return self.guarded(gm.forward)
+
+    def guarded(self, forward: Backend) -> Backend:
+        """The rewritten graph; what it raises is kept, because Dynamo may put an error of its own in its place."""
+
+        def call(*args: Any) -> Any:
+            try:
+                return forward(*args)
+            except BaseException as error:
+                self.failure = error
+                raise
+
+        return call
+
+    def apply(self, module: ModuleType, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> GraphModule:
+        """Apply one pass and count what it changed."""
+        if hasattr(module, GRAPH_PASS):
+            return self.apply_graph_pass(module, gm, example_inputs)
+        pattern, function = self.patterns[module.__name__], self.functions[module.__name__]
+        try:
+            done = rewrite_pass(gm, pattern, module.replacement_args, function)
+        except (PatternError, RuntimeError):
+            raise
+        except Exception as error:
+            raise PassFailed(
+                Verdict.COMPILE_ERROR, f"{module.__name__}: {type(error).__name__}: {one_line(error)}"
+            ) from error
+        self.matches += done.matches
+        self.diagnosis += [f"{module.__name__}: {done.diagnosis}"] if done.diagnosis else []
+        return gm
+
+    def apply_graph_pass(self, module: ModuleType, gm: GraphModule, inputs: Sequence[torch.Tensor]) -> GraphModule:
+        """Apply a pass of the whole-graph form; it counts one match if the graph's code changed."""
+        before = gm.code
+        try:
+            after = module.graph_pass(gm, inputs)
+        except Exception as error:
+            raise PassFailed(
+                Verdict.COMPILE_ERROR, f"{module.__name__}: {type(error).__name__}: {one_line(error)}"
+            ) from error
+        if not isinstance(after, GraphModule):
+            raise PassFailed(Verdict.GRAPH_INVALID, f"{module.__name__}: graph_pass returned {type(after).__name__}")
+        after.graph.lint()
+        after.recompile()
+        changed = after.code != before
+        self.matches += changed
+        self.diagnosis += [] if changed else [f"{module.__name__}: the graph is unchanged"]
+        return after
+
+
+def _compile_error(error: Exception) -> PassFailed:
+    return PassFailed(Verdict.COMPILE_ERROR, one_line(error))
+
+
+def _load(stem: str) -> ModuleType:
+    try:
+        return importlib.import_module(stem)
+    except Exception as error:
+        raise PassFailed(
+            Verdict.COMPILE_ERROR, f"{stem}.py: {type(error).__name__} at import: {one_line(error)}"
+        ) from error
+
+
+def _traced(module: ModuleType) -> Pattern:
+    try:
+        return trace_pattern(module.pattern)
+    except Exception as error:
+        raise PassFailed(Verdict.COMPILE_ERROR, f"{module.__name__}.py: pattern: {one_line(error)}") from error
+
+
+def _functions(passes: Sequence[ModuleType], request: Header) -> dict[str, Callable[..., Any]]:
+    """The replacement function of every pass: stable, at module level, marked, and few enough."""
+    wrapped = {tuple(item) for item in request["wrapped"]}
+    found: dict[str, Callable[..., Any]] = {}
+    for module in passes:
+        if hasattr(module, GRAPH_PASS):
+            continue
+        name = f"{module.__name__}.py"
+        function: Any = module.replacement_func()
+        if module.replacement_func() is not function or not callable(function):
+            raise Rejected("unstable-function", f"{name}: replacement_func must return one function at every call")
+        home, own = str(getattr(function, "__module__", "")), str(getattr(function, "__name__", ""))
+        at_home: Any = getattr(sys.modules.get(home), own, None)
+        if at_home is not function:
+            raise Rejected("nested-function", f"{name}: the replacement function must stand at module level")
+        if (home, own) not in wrapped:
+            raise Rejected("unwrapped-function", f"{name}: mark {own} with @torch.fx.wrap")
+        found[module.__name__] = function
+    distinct = len(set(map(id, found.values())))
+    if distinct > request["max_functions"]:
+        raise Rejected("functions", f"{distinct} replacement functions, at most {request['max_functions']} are allowed")
+    return found

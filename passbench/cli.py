@@ -1,0 +1,194 @@
+"""The `passbench` command: list tasks, show one, run a submission on it, score stored results.
+
+    passbench list --tasks runs/default
+    passbench run examples/submissions/fused_add_layer_norm --tasks runs/default
+
+Every verb has a library twin: `tasks.Shelf`, `schemas.source.source_of`, `run.grade`, `score.score_task`. The only
+module of this package that prints. Exit code 0: done; 1: the submission was rejected; 2: a bad argument. Errors are one
+line on standard error.
+"""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from passbench.report import print_report, score_lines
+from passbench.results import prepare, read_results, write_results
+from passbench.score import PRESETS, Preset, score_task, summarise
+from passbench.tasks import Shelf
+from schemas.rows import EvalResult, Verdict
+from schemas.source import source_of
+
+DEFAULT_TASKS = Path("runs/default")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Grade compiler passes on real subgraphs.")
+TasksOption = Annotated[
+    Path, typer.Option("--tasks", help="A PassBench folder, one version of it, or a run directory of `passnet build`.")
+]
+PresetOption = Annotated[str, typer.Option("--preset", help="Settings of ES_t: passnet, graphnet or paper.")]
+
+
+def _fail(message: object) -> NoReturn:
+    typer.echo(f"passbench: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def _preset(name: str) -> Preset:
+    if name not in PRESETS:
+        _fail(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+@app.command("list")
+def list_tasks(
+    tasks: TasksOption = DEFAULT_TASKS,
+    split: Annotated[str, typer.Option(help="Only this split: train or test.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of a table.")] = False,
+) -> None:
+    """List the tasks: id, number of variants, split, title."""
+    try:
+        rows = [task for task in Shelf(tasks).tasks() if split in ("", task.split)]
+    except ValueError as error:
+        _fail(error)
+    if as_json:
+        for task in rows:
+            typer.echo(json.dumps(asdict(task)))
+        return
+    table = Table(title=f"{len(rows)} tasks in {tasks}", title_justify="left")
+    for name in ("task", "variants", "split", "title"):
+        table.add_column(name)
+    for task in rows:
+        table.add_row(task.task_id[:12], str(task.num_variants), task.split, task.title)
+    _console().print(table)
+
+
+@app.command()
+def show(
+    task: Annotated[str, typer.Argument(help="Task id or its beginning, structure key, title or part of a title.")],
+    tasks: TasksOption = DEFAULT_TASKS,
+    variant: Annotated[int, typer.Option(help="Variant whose graph is printed.")] = 0,
+) -> None:
+    """Show one task: its variants, and the graph of one of them as Python source."""
+    try:
+        shelf = Shelf(tasks)
+        found = shelf.find(task)
+        variants = shelf.variants(found.task_id)
+        if not 0 <= variant < len(variants):
+            raise ValueError(f"there is no variant {variant}; the task has 0 to {len(variants) - 1}")
+    except ValueError as error:
+        _fail(error)
+    typer.echo(f"{found.title}\ntask {found.task_id} version {found.version}, split {found.split}")
+    typer.echo(f"from {', '.join(found.families)}; in {found.document_frequency} graph classes")
+    for row in variants:
+        typer.echo(f"  {row.index:2} {row.dtype:9} {row.shapes}")
+    typer.echo(f"\n# variant {variant}\n{source_of(variants[variant].graph)}")
+
+
+@app.command()
+def run(
+    submission: Annotated[Path, typer.Argument(help="Folder of passes with sorted_output_pass_rule_names.json.")],
+    tasks: TasksOption = DEFAULT_TASKS,
+    task: Annotated[str, typer.Option(help="Task id, title or part of one; default: what task.json says.")] = "",
+    out: Annotated[Path, typer.Option(help="Results are written to a folder below this one.")] = Path("results"),
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
+    draws: Annotated[int, typer.Option(help="Input draws a variant.")] = 3,
+    timeout: Annotated[float, typer.Option(help="Most seconds of one answer of the candidate.")] = 120.0,
+    inductor: Annotated[bool, typer.Option(help="Time default Inductor beside eager.")] = True,
+    preset: PresetOption = "passnet",
+) -> None:
+    """Grade a submission on a task: verdict, error and speed a variant, and the score."""
+    from passbench.submission import Rejected, freeze
+
+    settings_of_score = _preset(preset)
+    try:
+        frozen = freeze(submission)
+        shelf = Shelf(tasks)
+        named = task or frozen.task
+        if not named:
+            raise ValueError(f"which task? give --task, or put a task.json into {submission}")
+        found = shelf.find(named)
+        variants = shelf.variants(found.task_id)
+        prepare(out)
+    except Rejected as error:
+        typer.echo(f"passbench: rejected ({error.rule}): {error}", err=True)
+        raise typer.Exit(1) from error
+    except ValueError as error:
+        _fail(error)
+    console = _console()
+    try:
+        from passbench.run import Settings, grade
+
+        settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor)
+        graded = grade(frozen, found, variants, settings, progress=lambda row: _progress(console, row))
+        folder = write_results(graded, found, frozen, out)
+    except ValueError as error:
+        _fail(error)
+    rows = graded.results
+    if {row.verdict for row in rows} == {Verdict.REJECTED}:
+        typer.echo(f"passbench: rejected ({rows[0].rule}): {rows[0].detail}; results in {folder}", err=True)
+        raise typer.Exit(1)
+    print_report(console, found, rows, settings_of_score, variants)
+    typer.echo(f"results in {folder}")
+
+
+@app.command()
+def score(
+    results: Annotated[Path, typer.Argument(help="A results folder, or a folder of them.")] = Path("results"),
+    preset: PresetOption = "passnet",
+    unit_speed: Annotated[bool, typer.Option(help="Where speed was not measured, use s = 1 and say so.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of text.")] = False,
+) -> None:
+    """Compute ES_t and the task score from stored results; scores of unequal settings are never averaged."""
+    chosen = _preset(preset)
+    try:
+        stored = read_results(results)
+        scores = [(item, score_task(item.rows, item.task, chosen, unit_speed=unit_speed)) for item in stored]
+    except ValueError as error:
+        _fail(error)
+    for item, found in scores:
+        if as_json:
+            typer.echo(json.dumps({"folder": str(item.folder), "title": item.task.title, **asdict(found)}))
+            continue
+        typer.echo(f"{item.folder.name}: {item.task.title}")
+        verdicts = ", ".join(f"{count} {name}" for name, count in found.verdicts.items())
+        typer.echo(f"  N={found.total}: {verdicts}; coverage {found.coverage:.2f}, correct {found.correctness:.2f}")
+        for line in score_lines(found):
+            typer.echo(f"  {line}")
+    by_submission = {found.submission for _, found in scores}
+    if len(scores) > 1 and len(by_submission) == 1 and not as_json:
+        try:
+            total = summarise([found for _, found in scores])
+        except ValueError as error:
+            _fail(error)
+        typer.echo(f"{total.tasks} tasks: {total.score:.3f} (95% interval {total.ci_low:.3f} to {total.ci_high:.3f})")
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _progress(console: Console, row: EvalResult) -> None:
+    if console.is_terminal:
+        console.print(f"  variant {row.index}: {row.verdict.value}", highlight=False)
+
+
+def _console() -> Console:
+    return Console(width=None if os.isatty(1) else 132)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Input values for a graph: one value a placeholder, from its initialiser and spec, reproducible from a seed.
+
+    values = materialize(graph, seed=7)          # list of tensors and Python scalars, in calling order
+
+Reads the graph alone and writes nothing. Strides are honoured, expanded (0) and overlapping ones included. A value
+depends on (seed, position of the placeholder, initialiser, spec) and on nothing else: not on other placeholders, nor
+on the global random state, which is left untouched.
+
+| initialiser                              | value                                                             |
+|------------------------------------------|-------------------------------------------------------------------|
+| {"kind":"normal","mean":m,"std":s}       | normal; rounded for integers, positive means True for bool        |
+| {"kind":"uniform","low":a,"high":b}      | uniform in [a, b); floored for integers, above the middle is True |
+| {"kind":"integers","low":a,"high":b}     | uniform integers, b exclusive                                     |
+| {"kind":"bool","p":q}                    | True (or 1) with probability q                                    |
+| {"kind":"zeros"}, {"kind":"ones"}        | what it says                                                      |
+| {"kind":"constant"/"scalar","value":v}   | v everywhere; v itself for a SymInt, SymFloat or SymBool          |
+| {"kind":"arange","start":a,"step":d}     | a, a+d, ... along the last dimension                              |
+| {"kind":"causal_mask"}                   | last two dimensions: 0 where key <= query, else the dtype's lowest finite value; True/1 and False/0 for bool and integers |
+| {"kind":"literal","data":[...]}          | the data, row-major, nested or flat                               |
+
+Numbers may be JSON numbers or the tagged floats of `schemas.values`.
+"""  # noqa: E501
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+import xxhash
+
+from schemas import values
+from schemas.graph import SCALAR_DTYPES, Graph, TensorSpec
+
+Scalar = int | float | bool
+Input = torch.Tensor | Scalar
+Fill = Callable[[Mapping[str, Any], tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]
+_PYTHON_TYPES: dict[str, Callable[[Any], Scalar]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
+
+
+def materialize(graph: Graph, *, seed: int, device: str = "cpu") -> list[Input]:
+    """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow."""
+    found: list[Input] = []
+    for position, index in enumerate(graph.placeholders):
+        node = graph.nodes[index]
+        try:
+            found.append(value_of(graph.inits[position], node.outputs[0], seed=derive(seed, position), device=device))
+        except (KeyError, TypeError, RuntimeError, OverflowError) as error:
+            raise ValueError(
+                f"placeholder {position} ({node.name!r}): cannot follow initialiser {graph.inits[position]}: {error!r}"
+            ) from error
+    return found
+
+
+def value_of(init: str, spec: TensorSpec, *, seed: int, device: str = "cpu") -> Input:
+    """The value of one placeholder with the strides of its spec; raises ValueError on an unknown kind."""
+    raw = values.loads(init)
+    kind = raw.get("kind")
+    if kind not in FILLS:
+        raise ValueError(f"unknown initialiser kind {kind!r}; known: {', '.join(FILLS)}")
+    fill, positional = FILLS[kind]
+    generator = torch.Generator().manual_seed(seed)
+    if spec.dtype in SCALAR_DTYPES:
+        return _PYTHON_TYPES[spec.dtype](fill(raw, (), _scalar_dtype(spec), generator).item())
+    dtype = getattr(torch, spec.dtype)
+    if 0 in spec.shape:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=device)
+    storage = _positioned(fill, raw, spec, generator) if positional else fill(raw, (extent(spec),), dtype, generator)
+    return storage.to(device).as_strided(spec.shape, spec.stride)
+
+
+def derive(seed: int, *parts: int) -> int:
+    """A 63-bit seed from the content of (seed, parts)."""
+    return int(xxhash.xxh3_64_intdigest(struct.pack(f"<{len(parts) + 1}q", seed, *parts))) >> 1
+
+
+def extent(spec: TensorSpec) -> int:
+    """Elements of the smallest storage that holds a tensor of this shape and stride."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(spec.shape, spec.stride, strict=True))
+
+
+def _scalar_dtype(spec: TensorSpec) -> torch.dtype:
+    return {"SymInt": torch.int64, "SymFloat": torch.float64, "SymBool": torch.bool}[spec.dtype]
+
+
+def _positioned(fill: Fill, raw: Mapping[str, Any], spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
+    """A storage in which every element of the strided tensor has the value of its logical position."""
+    dtype = getattr(torch, spec.dtype)
+    logical = fill(raw, spec.shape, dtype, generator)
+    offsets = torch.zeros((), dtype=torch.int64)
+    for dim, (size, stride) in enumerate(zip(spec.shape, spec.stride, strict=True)):
+        tail = [1] * (len(spec.shape) - dim - 1)
+        offsets = offsets + (torch.arange(size) * stride).reshape([size, *tail])
+    storage = torch.zeros(extent(spec), dtype=dtype)
+    storage[offsets.reshape(-1)] = logical.reshape(-1)
+    return storage
+
+
+def number(value: Any) -> int | float | bool | complex:
+    """A number of the attribute grammar: a JSON number or a tagged float or complex."""
+    tag = values.tag_of(value)
+    if tag == "float":
+        return float(value["float"])
+    if tag == "complex":
+        return complex(*map(float, value["complex"]))
+    if isinstance(value, bool | int | float):
+        return value
+    raise TypeError(f"not a number: {value!r}")
+
+
+# --- kinds ----------------------------------------------------------------------------------------------------------
+def _cast(data: torch.Tensor, dtype: torch.dtype, threshold: float) -> torch.Tensor:
+    if dtype == torch.bool:
+        return data > threshold
+    return data.to(dtype)
+
+
+def _normal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    mean, std = number(raw.get("mean", 0)), number(raw.get("std", 1))
+    work = torch.complex64 if dtype.is_complex else torch.float64 if dtype == torch.float64 else torch.float32
+    data = torch.randn(shape, generator=gen, dtype=work) * std + mean
+    return _cast(data if dtype.is_floating_point or dtype.is_complex else data.round(), dtype, 0.0)
+
+
+def _uniform(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    low, high = number(raw["low"]), number(raw["high"])
+    assert not isinstance(low, complex) and not isinstance(high, complex)
+    work = torch.float64 if dtype == torch.float64 else torch.float32
+    data = torch.rand(shape, generator=gen, dtype=work) * (high - low) + low
+    integral = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    return _cast(data.floor() if integral else data, dtype, (low + high) / 2)
+
+
+def _integers(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    low, high = number(raw["low"]), number(raw["high"])
+    assert isinstance(low, int) and isinstance(high, int)
+    return torch.randint(low, high, shape, generator=gen).to(dtype)
+
+
+def _bool(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    return (torch.rand(shape, generator=gen) < number(raw.get("p", 0.5))).to(dtype)
+
+
+def _zeros(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    return torch.zeros(shape, dtype=dtype)
+
+
+def _ones(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    return torch.ones(shape).to(dtype)
+
+
+def _constant(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    return torch.tensor(number(raw["value"])).to(dtype).expand(shape).clone()
+
+
+def _arange(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    start, step = number(raw.get("start", 0)), number(raw.get("step", 1))
+    last = shape[-1] if shape else 1
+    line = torch.arange(last, dtype=torch.float64) * step + start
+    return line.to(dtype).expand(shape) if shape else line[0].to(dtype)
+
+
+def _causal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    rows, columns = shape[-2:] if len(shape) > 1 else (1, math.prod(shape))
+    allowed = torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
+    if dtype.is_floating_point:
+        lowest = torch.tensor(torch.finfo(dtype).min, dtype=dtype)
+        return torch.where(allowed, torch.zeros((), dtype=dtype), lowest).expand(shape)
+    return allowed.to(dtype).expand(shape)
+
+
+def _literal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    flat = [number(item) for item in _flatten(raw["data"])]
+    if len(flat) != math.prod(shape):
+        raise ValueError(f"literal initialiser holds {len(flat)} values for shape {tuple(shape)}")
+    return torch.tensor(flat).to(dtype).reshape(shape)
+
+
+def _flatten(data: Any) -> list[Any]:
+    if isinstance(data, list):
+        return [leaf for item in data for leaf in _flatten(item)]
+    return [data]
+
+
+FILLS: dict[str, tuple[Fill, bool]] = {
+    "normal": (_normal, False),
+    "uniform": (_uniform, False),
+    "integers": (_integers, False),
+    "bool": (_bool, False),
+    "zeros": (_zeros, False),
+    "ones": (_ones, False),
+    "constant": (_constant, False),
+    "scalar": (_constant, False),
+    "arange": (_arange, True),
+    "causal_mask": (_causal, True),
+    "literal": (_literal, True),
+}
+"""kind -> (how it is filled, whether a value depends on its logical position)."""

@@ -1,0 +1,167 @@
+"""Processes for code that is not trusted: forked from one template, limited, watched, killed whole.
+
+    with Template(device="cpu", limits=Limits()) as template:
+        child = template.fork("candidate")
+        header, blobs = child.ask({"do": "run", "seed": 7}, timeout_s=60, limit=2**20)
+        end = child.end()                        # always: kills what is left and says how it ended
+
+The template is a process that has imported torch and runs no submitted code; each child is a fork of it, so a fresh
+process costs milliseconds. A child has its own session, a private scratch folder as home, temporary folder, caches and
+working directory, resource limits, standard input and output at the null device, standard error in a file of bounded
+size, and no descriptor but its socket. At the end its process group is killed, and so is whatever escaped from the
+group: the template is the reaper of all its descendants. Level "process" is what this reaches.
+
+Reads nothing; writes below one temporary folder, which is removed.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from passbench.wire import Header, WireClosed, WireError, receive, send
+
+LEVEL = "process"
+"""Isolation level that this module reaches."""
+START_S = 300.0
+_KEPT = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CC", "CXX", "LANG", "LC_ALL")
+_ERROR_TAIL = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one child may use."""
+
+    memory_mib: int = 6144
+    """Address space beyond the template's own; not limited where a GPU driver maps its own."""
+    file_mib: int = 256
+    """Largest file it may write."""
+    cpu_s: int = 1800
+    """Processor seconds."""
+    threads: int = 1
+    """Threads of torch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a child ended."""
+
+    code: int | None
+    """Exit code; None if a signal ended it."""
+    signal: int
+    """The signal, 0 if none."""
+    killed: bool
+    """Whether it was still running and we ended it."""
+    stderr: str
+    """The end of its standard error, for people; never parsed."""
+
+
+class Child:
+    """One forked worker."""
+
+    def __init__(self, template: "Template", pid: int, link: socket.socket, scratch: Path) -> None:
+        self.template, self.pid, self.link, self.scratch = template, pid, link, scratch
+        self.ended: End | None = None
+
+    def ask(
+        self, request: Mapping[str, Any], *, timeout_s: float, limit: int = 2**62
+    ) -> tuple[Header, list[bytearray]]:
+        """Send a request and receive its answer; raises WireClosed, WireTimeout, or WireError on a wrong nonce."""
+        nonce = secrets.token_hex(8)
+        send(self.link, {**request, "nonce": nonce})
+        header, blobs = receive(self.link, deadline=time.monotonic() + timeout_s, limit=limit)
+        if header.pop("nonce", None) != nonce:
+            raise WireError("the answer is not to this request")
+        return header, blobs
+
+    def end(self) -> End:
+        """Kill the child's process group and everything that escaped from it; how it ended."""
+        if self.ended is None:
+            self.link.close()
+            status, killed = self.template.reap(self.pid)
+            log = self.scratch / "stderr"
+            text = log.read_bytes()[-_ERROR_TAIL:].decode("utf-8", "replace") if log.is_file() else ""
+            code = os.waitstatus_to_exitcode(status)
+            self.ended = End(code=code if code >= 0 else None, signal=max(-code, 0), killed=killed, stderr=text.strip())
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        return self.ended
+
+
+class Template:
+    """The process that children are forked from; a context manager."""
+
+    def __init__(self, *, device: str, limits: Limits) -> None:
+        self.device, self.limits = device, limits
+        self.folder = Path(tempfile.mkdtemp(prefix="passbench-"))
+        self.serial = 0
+
+    def __enter__(self) -> "Template":
+        self.link, theirs = socket.socketpair()
+        with theirs, open(self.folder / "template.stderr", "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "passbench.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, pass_fds=[theirs.fileno()],
+                env=self._environment(), cwd=self.folder, start_new_session=True,
+            )  # fmt: skip
+        try:
+            send(self.link, {"device": self.device, "limits": asdict(self.limits)})
+            receive(self.link, deadline=time.monotonic() + START_S)
+        except WireClosed as error:
+            tail = (self.folder / "template.stderr").read_text(errors="replace")[-_ERROR_TAIL:]
+            self.__exit__(None, None, None)
+            raise RuntimeError(f"the worker process did not start: {tail}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.link.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fork(self, role: str, files: Sequence[tuple[str, bytes]] = ()) -> Child:
+        """A fresh child in a role ("reference" or "candidate"), with files in `submission` of its scratch folder."""
+        self.serial += 1
+        scratch = self.folder / f"{role}-{self.serial}"
+        for part in ("home", "tmp", "submission"):
+            (scratch / part).mkdir(parents=True)
+        for path, blob in files:
+            target = scratch / "submission" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(blob)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            send(self.link, {"do": "fork", "role": role, "scratch": str(scratch)})
+            socket.send_fds(self.link, [b"+"], [theirs.fileno()])
+            header, _ = receive(self.link, deadline=time.monotonic() + START_S)
+        return Child(self, int(header["pid"]), ours, scratch)
+
+    def reap(self, pid: int) -> tuple[int, bool]:
+        """Kill a child's group and wait for it: (wait status, whether it was still running)."""
+        send(self.link, {"do": "reap", "pid": pid})
+        header, _ = receive(self.link, deadline=time.monotonic() + START_S)
+        return int(header["status"]), bool(header["killed"])
+
+    def _environment(self) -> dict[str, str]:
+        root = str(Path(__file__).resolve().parent.parent)
+        found = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        found.update({"PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+                      "OMP_NUM_THREADS": str(self.limits.threads), "HOME": str(self.folder),
+                      "TORCHINDUCTOR_COMPILE_THREADS": "1"})  # fmt: skip
+        if self.device == "cpu":
+            found["TRITON_INTERPRET"] = "1"
+        return found

@@ -1,0 +1,87 @@
+"""The terminal report: one table of variants and a few lines below; everything shown is computed from rows.
+
+    print_report(console, task, rows, variants)
+
+Writes to the console it is given and nothing else. No torch.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from passbench.score import Preset, TaskScore, score_task
+from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, TaskVariant, Verdict
+
+_STYLES = {Verdict.PASSED: "green", Verdict.AMBIGUOUS_TIMING: "yellow", Verdict.HARNESS_ERROR: "yellow"}
+
+
+def print_report(
+    console: Console, task: Task, rows: Sequence[EvalResult], preset: Preset, variants: Sequence[TaskVariant] = ()
+) -> None:
+    """Print what happened to every variant, then coverage, correctness, speed and score."""
+    shown = {variant.index: variant for variant in variants}
+    console.print(results_table(task, rows, shown))
+    for line in summary_lines(task, rows, preset):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def results_table(task: Task, rows: Sequence[EvalResult], variants: Mapping[int, TaskVariant]) -> Table:
+    """One line a variant."""
+    table = Table(title=f"{task.title}  ({task.task_id[:12]})", title_justify="left")
+    for name in ("#", "dtype", "shapes", "verdict", "correct from", "max error", "matches", "speed-up", "Inductor"):
+        table.add_column(name, justify="left" if name in ("dtype", "shapes", "verdict") else "right")
+    for row in rows:
+        variant = variants.get(row.index)
+        verdict = f"{row.verdict.value}({row.rule})" if row.rule else row.verdict.value
+        table.add_row(
+            str(row.index),
+            variant.dtype if variant else "",
+            _cut(variant.shapes, 34) if variant else "",
+            f"[{_STYLES.get(row.verdict, 'red')}]{verdict}[/]",
+            "" if row.correct_from is None else f"t={row.correct_from}",
+            "" if row.max_abs_error is None else f"{row.max_abs_error:.2g}",
+            str(row.matches),
+            _speed(row),
+            "" if row.inductor_speedup is None else f"{row.inductor_speedup:.2f}x",
+        )
+    return table
+
+
+def summary_lines(task: Task, rows: Sequence[EvalResult], preset: Preset) -> list[str]:
+    """What stands under the table."""
+    lines = [f"{row.index}: {row.verdict.value}: {row.detail}" for row in rows if row.detail]
+    if len({line.split(": ", 1)[1] for line in lines}) == 1:
+        lines = [f"all: {lines[0].split(': ', 1)[1]}"] if len(lines) > 1 else lines
+    score = score_task(rows, task, preset, unit_speed=True)
+    passed = sum(row.verdict in CORRECT_VERDICTS for row in rows)
+    fired = sum(row.matches > 0 for row in rows)
+    lines.append(f"{passed} of {score.total} correct, passes fired in {fired}, isolation {rows[0].isolation}")
+    if any(row.verdict in CORRECT_VERDICTS and not row.speed_measured for row in rows):
+        lines.append("speed not measured: Triton kernels ran in the interpreter on the CPU, so s = 1 is used below")
+    elif score.speedup is not None:
+        lines.append(f"speed-up over eager where correct: {score.speedup:.3f}x (geometric mean)")
+    if score.harness_errors:
+        lines.append(f"{score.harness_errors} variants could not be graded by the harness; they count 1")
+    return [*lines, *score_lines(score)]
+
+
+def score_lines(score: TaskScore) -> list[str]:
+    """ES_t at a few levels and AS, with the settings they hold under."""
+    levels = "  ".join(f"t={t}: {score.es[t]:.3f}" for t in (-5, -3, 0, 1, 3))
+    preset = score.preset
+    return [
+        f"ES_t  {levels}",
+        f"score {score.task_score:.3f}  (preset {preset.name}: p={preset.p}, b={preset.b}, map {preset.class_map} "
+        f"v{preset.version}, {preset.basis} time, speed {score.speed})",
+    ]
+
+
+def _speed(row: EvalResult) -> str:
+    if row.speedup is not None:
+        return f"{row.speedup:.2f}x [{row.ci_low:.2f}, {row.ci_high:.2f}]"
+    return "not measured" if row.verdict in CORRECT_VERDICTS else ""
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

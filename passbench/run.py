@@ -1,0 +1,399 @@
+"""Grading one submission on one task: the orchestrator. It runs no submitted code and decides every verdict.
+
+    graded = grade(freeze(folder), task, variants, Settings())
+    graded.results                               # one EvalResult a variant, N fixed by the task
+
+
+A variant's life: fresh seeds are drawn (after the submission is frozen) -> the reference process gives eager outputs
+and a float64 oracle -> a fresh candidate process loads the submission, compiles and answers with output bytes -> they
+are compared here, over several draws and a repeat of the first -> if the outputs are right and the speed is real, both
+processes are timed in ABBA windows by this process's clock -> the candidate must end with its final record.
+
+Reads nothing beyond its arguments and writes nothing lasting; `passbench.results` writes the results folder.
+"""
+
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from passbench.check import PASS_LEVEL, Comparison, compare, merge
+from passbench.clock import PairTiming, Plan, environment, time_windows
+from passbench.isolate import LEVEL, Child, Limits, Template
+from passbench.policy import Facts, inspect_sources
+from passbench.submission import Rejected, Submission
+from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
+from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
+from schemas.rows import CORRECT_VERDICTS, Environment, EvalResult, Task, TaskVariant, TimingVerdict, Verdict
+
+SLACK = 2**16
+"""Bytes a candidate's answer may hold beyond twice the expected outputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a submission is graded."""
+
+    device: str = "cpu"
+    """Device kind: cpu or cuda."""
+    draws: int = 3
+    """Input draws a variant, each with a fresh seed."""
+    timeout_s: float = 120.0
+    """Most seconds of one answer of a candidate, compilation included."""
+    reference_timeout_s: float = 300.0
+    """Most seconds of one answer of the reference."""
+    limits: Limits = field(default_factory=Limits)
+    """What a child may use."""
+    plan: Plan = field(default_factory=lambda: Plan(pairs=12, inner_us=3000.0, max_seconds=3.0))
+    """The clock's plan, for both baselines."""
+    inductor: bool = True
+    """Whether default Inductor is timed too."""
+
+    def __post_init__(self) -> None:
+        if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
+            raise ValueError(f"settings need device cpu or cuda, draws >= 1 and a positive timeout, not {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Raw times of one variant, stored beside its result."""
+
+    index: int
+    """TaskVariant.index."""
+    side: str
+    """What was timed against eager: candidate or inductor."""
+    verdict: str
+    """TimingVerdict."""
+    speedup: float
+    """eager / side."""
+    eager_us: tuple[float, ...]
+    """Eager time a call of every pair, microseconds."""
+    side_us: tuple[float, ...]
+    """The side's time a call of every pair, microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """Everything that grading one submission on one task gave."""
+
+    results: tuple[EvalResult, ...]
+    """One row a variant, by index."""
+    environment: Environment
+    """Where it ran."""
+    timings: tuple[Timing, ...]
+    """Raw samples."""
+    settings: Settings
+    """How it was graded."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Case:
+    """What is known so far of one variant; becomes an EvalResult."""
+
+    verdict: Verdict = Verdict.HARNESS_ERROR
+    rule: str = ""
+    detail: str = ""
+    matches: int = 0
+    comparison: Comparison | None = None
+    timing: PairTiming | None = None
+    timings: list[Timing] = field(default_factory=list)
+    inductor_speedup: float | None = None
+
+    def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
+        """Settle on a verdict."""
+        self.verdict, self.detail, self.rule = verdict, detail, rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draw:
+    """Reference outputs of one seed; they stay in this process."""
+
+    seed: int
+    expected: tuple[Any, ...]
+    oracle: tuple[Any, ...]
+    nbytes: int
+
+
+Progress = Callable[[EvalResult], None]
+
+
+def _silent(row: EvalResult) -> None:
+    """Report no progress."""
+
+
+class _ReferenceFailed(Exception):
+    """The reference process did not do its part; never the submission's fault."""
+
+
+class Harness:
+    """One template process, started when it is first needed, for any number of gradings; a context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.stack = contextlib.ExitStack()
+        self.started: Template | None = None
+
+    def __enter__(self) -> "Harness":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stack.close()
+        self.started = None
+
+    @property
+    def template(self) -> Template:
+        """The template process."""
+        if self.started is None:
+            template = Template(device=self.settings.device, limits=self.settings.limits)
+            self.started = self.stack.enter_context(template)
+        return self.started
+
+    def grade(
+        self, submission: Submission, task: Task, variants: Sequence[TaskVariant], *, progress: Progress = _silent
+    ) -> Graded:
+        """Grade a frozen submission on all variants; raises ValueError if the variants are not the task's N."""
+        if sorted(row.index for row in variants) != list(range(task.num_variants)):
+            raise ValueError(f"task {task.task_id} has {task.num_variants} variants, {len(variants)} were given")
+        ordered = sorted(variants, key=lambda row: row.index)
+        env = environment(self.settings.device)
+        try:
+            facts = inspect_sources(submission, max_patterns=task.max_patterns)
+        except Rejected as error:
+            cases = [_Case(verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
+            rows = [_row(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
+            return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
+        speed = self.settings.device == "cuda" or not facts.uses_triton
+        rows, timings = [], []
+        with contextlib.closing(_Grader(self.template, submission, facts, task, self.settings)) as grader:
+            for variant in ordered:
+                case = grader.grade(variant, speed_measured=speed)
+                rows.append(_row(case, variant, submission, env, speed=speed))
+                timings += case.timings
+                progress(rows[-1])
+        return Graded(results=tuple(rows), environment=env, timings=tuple(timings), settings=self.settings)
+
+
+def grade(
+    submission: Submission,
+    task: Task,
+    variants: Sequence[TaskVariant],
+    settings: Settings,
+    *,
+    progress: Progress = _silent,
+) -> Graded:
+    """Grade one frozen submission on one task; see `Harness.grade`."""
+    with Harness(settings) as harness:
+        return harness.grade(submission, task, variants, progress=progress)
+
+
+class _Grader:
+    """Grades variant after variant; keeps one reference process, takes a fresh candidate process each time."""
+
+    def __init__(
+        self, template: Template, submission: Submission, facts: Facts, task: Task, settings: Settings
+    ) -> None:
+        self.template, self.submission, self.facts = template, submission, facts
+        self.task, self.settings = task, settings
+        self.reference: Child | None = None
+
+    def grade(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
+        """The verdict on one variant."""
+        case = _Case()
+        try:
+            draws = self.expected(variant)
+            candidate = self.template.fork("candidate", self.submission.files)
+            try:
+                self.judge(candidate, variant, draws, case)
+                if case.verdict in CORRECT_VERDICTS and speed_measured:
+                    self.time(candidate, case, variant)
+                if case.verdict in CORRECT_VERDICTS:
+                    self.finish(candidate, case)
+            finally:
+                candidate.end()
+            if self.settings.inductor:
+                self.time_inductor(case, variant)
+        except _ReferenceFailed as error:
+            if case.verdict not in CORRECT_VERDICTS or case.comparison is None:
+                case.comparison = None
+                case.fail(Verdict.HARNESS_ERROR, str(error))
+        return case
+
+    # --- reference --------------------------------------------------------------------------------------------------
+    def ask_reference(self, request: Header) -> tuple[Header, list[bytearray]]:
+        """An answer of the reference; restarts it and raises _ReferenceFailed if there is none."""
+        if self.reference is None:
+            self.reference = self.template.fork("reference")
+        try:
+            header, blobs = self.reference.ask(request, timeout_s=self.settings.reference_timeout_s)
+        except (WireClosed, WireTimeout, WireError) as error:
+            end = self.reference.end()
+            self.reference = None
+            raise _ReferenceFailed(f"reference process: {type(error).__name__}, {describe_end(end)}") from error
+        if "error" in header:
+            raise _ReferenceFailed(f"reference: {header['error']['detail']}")
+        return header, blobs
+
+    def expected(self, variant: TaskVariant) -> list[_Draw]:
+        """Reference outputs for fresh seeds."""
+        self.ask_reference({"do": "load", "graph": variant.graph.to_json()})
+        draws = []
+        for _ in range(self.settings.draws):
+            seed = secrets.randbits(62)
+            header, blobs = self.ask_reference({"do": "run", "seed": seed})
+            split = header["split"]
+            draws.append(
+                _Draw(
+                    seed=seed,
+                    expected=tuple(decode(header["outputs"], blobs[:split])),
+                    oracle=tuple(decode(header["oracle"], blobs[split:])),
+                    nbytes=sum(map(len, blobs[:split])),
+                )
+            )
+        return draws
+
+    def time_inductor(self, case: _Case, variant: TaskVariant) -> None:
+        """Time default Inductor against eager in the reference process; a failure of it leaves the speed-up unknown."""
+        plan = {name: getattr(self.settings.plan, name) for name in self.settings.plan.__slots__}
+        try:
+            header, _ = self.ask_reference({"do": "inductor", "seed": secrets.randbits(62), "plan": plan})
+        except _ReferenceFailed as error:
+            case.detail = case.detail or f"Inductor was not timed: {error}"
+            return
+        case.inductor_speedup = header["speedup"]
+        case.timings.append(
+            Timing(
+                index=variant.index, side="inductor", verdict=header["verdict"], speedup=header["speedup"],
+                eager_us=tuple(header["baseline_us"]), side_us=tuple(header["candidate_us"]),
+            )
+        )  # fmt: skip
+
+    # --- candidate --------------------------------------------------------------------------------------------------
+    def ask_candidate(
+        self, child: Child, request: Header, case: _Case, limit: int = SLACK
+    ) -> tuple[Header, list[bytearray]] | None:
+        """An answer of the candidate, or None after the case was settled by what went wrong."""
+        try:
+            header, blobs = child.ask(request, timeout_s=self.settings.timeout_s, limit=limit)
+        except WireTimeout:
+            case.fail(Verdict.TIMEOUT, f"no answer to {request['do']!r} within {self.settings.timeout_s:g} s")
+            return None
+        except WireError as error:
+            case.fail(Verdict.INTEGRITY, f"malformed answer: {error}", rule="protocol")
+            return None
+        except WireClosed:
+            case.fail(*verdict_of_end(child.end()))
+            return None
+        if "error" in header:
+            case.fail(*verdict_of_report(header["error"]))
+            return None
+        return header, blobs
+
+    def judge(self, child: Child, variant: TaskVariant, draws: Sequence[_Draw], case: _Case) -> None:
+        """Load, run on every draw, repeat the first, compare; settles the verdict."""
+        load = {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes,
+                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions}  # fmt: skip
+        if self.ask_candidate(child, load, case) is None:
+            return
+        comparisons: list[Comparison] = []
+        outputs: list[list[Any]] = []
+        for draw in [*draws, draws[0]]:
+            answer = self.ask_candidate(child, {"do": "run", "seed": draw.seed}, case, 2 * draw.nbytes + SLACK)
+            if answer is None:
+                return
+            try:
+                outputs.append(self.read(answer, case))
+            except WireError as error:
+                case.fail(Verdict.INTEGRITY, f"malformed outputs: {error}", rule="protocol")
+                return
+            if not case.matches:
+                case.fail(Verdict.NO_MATCH, str(answer[0].get("diagnosis", ""))[:300] or "no pass fired")
+                return
+            comparisons.append(compare(draw.expected, outputs[-1], oracle=draw.oracle))
+            if comparisons[-1].max_abs_error is None:
+                break
+        self.settle(case, comparisons, outputs)
+
+    def read(self, answer: tuple[Header, list[bytearray]], case: _Case) -> list[Any]:
+        """Outputs of an answer; raises WireError on what is malformed."""
+        header, blobs = answer
+        if type(header.get("matches")) is not int or header["matches"] < 0:
+            raise WireError("no number of matches")
+        case.matches = header["matches"]
+        return decode(header.get("outputs"), blobs)
+
+    def settle(self, case: _Case, comparisons: Sequence[Comparison], outputs: Sequence[list[Any]]) -> None:
+        """The verdict from all comparisons and from the two runs on the first draw."""
+        worst = merge(comparisons)
+        case.comparison = worst if worst.max_abs_error is not None else None
+        case.fail(worst.verdict, worst.detail)
+        if case.comparison is None:
+            return
+        again = compare(outputs[0], outputs[-1])
+        if again.correct_from is None or again.correct_from > PASS_LEVEL:
+            case.fail(Verdict.NONDETERMINISTIC, f"two runs on one input differ: {again.detail}")
+
+    def time(self, child: Child, case: _Case, variant: TaskVariant) -> None:
+        """Time candidate against eager, each in its process, by this process's clock and on inputs of fresh seeds."""
+        seed = secrets.randbits(62)
+
+        def reference_window(count: int) -> None:
+            self.ask_reference({"do": "window", "count": count})
+
+        def candidate_window(count: int) -> None:
+            if self.ask_candidate(child, {"do": "window", "count": count}, case) is None:
+                raise WireClosed
+
+        self.ask_reference({"do": "prepare", "seed": seed})
+        if self.ask_candidate(child, {"do": "prepare", "seed": seed}, case) is None:
+            return
+        try:
+            timing = time_windows(reference_window, candidate_window, self.settings.plan)
+        except WireClosed:
+            return
+        case.timing = timing
+        if timing.verdict is TimingVerdict.AMBIGUOUS:
+            case.fail(Verdict.AMBIGUOUS_TIMING, f"speed-up between {timing.ci_low:.3f} and {timing.ci_high:.3f}")
+        case.timings.append(
+            Timing(
+                index=variant.index, side="candidate", verdict=timing.verdict.value, speedup=timing.speedup,
+                eager_us=timing.baseline_samples_us, side_us=timing.candidate_samples_us,
+            )
+        )  # fmt: skip
+
+    def finish(self, child: Child, case: _Case) -> None:
+        """Demand the final record; without it everything before counts for nothing."""
+        answer = self.ask_candidate(child, {"do": "finish"}, case)
+        if answer is not None and answer[0].get("final") is not True:
+            case.fail(Verdict.INTEGRITY, "ended without its final record", rule="protocol")
+
+    def close(self) -> None:
+        """End the reference process."""
+        if self.reference is not None:
+            self.reference.end()
+            self.reference = None
+
+
+def _row(case: _Case, variant: TaskVariant, submission: Submission, env: Environment, *, speed: bool) -> EvalResult:
+    correct = case.verdict in CORRECT_VERDICTS
+    errors = case.comparison if correct or case.verdict in (Verdict.WRONG_VALUE, Verdict.NONDETERMINISTIC) else None
+    timing = case.timing if correct and speed else None
+    return EvalResult(
+        task_id=variant.task_id,
+        index=variant.index,
+        submission=submission.digest,
+        environment=env.environment,
+        verdict=case.verdict,
+        rule=case.rule,
+        detail=case.detail,
+        matches=case.matches,
+        correct_from=errors.correct_from if errors else None,
+        max_abs_error=errors.max_abs_error if errors else None,
+        max_rel_error=errors.max_rel_error if errors else None,
+        speed_measured=speed,
+        speedup=timing.speedup if timing else None,
+        ci_low=timing.ci_low if timing else None,
+        ci_high=timing.ci_high if timing else None,
+        inductor_speedup=case.inductor_speedup,
+        isolation=LEVEL,
+    )

@@ -1,0 +1,290 @@
+"""ES_t and everything beside it, from result rows at read time. No torch.
+
+    score = score_task(rows, task, PRESETS["passnet"])            # ValueError if speed was not measured ...
+    score = score_task(rows, task, PRESETS["passnet"], unit_speed=True)   # ... unless s = 1 is asked for; then marked
+    score.task_score, score.es[-5], score.fast_p
+
+N subgraphs (fixed by the task: a missing or duplicate row is a failure), s = eager time / candidate time,
+M = correct at level t, K = of those with s < 1, alpha = geometric mean of s over correct, beta = geometric mean of the
+s < 1 among them, lambda = M/N, eta = K/M, p = slow-down penalty, b = base penalty:
+
+    ES_t = alpha^lambda * beta^(lambda*eta*p) * gamma_t^(1-lambda)
+    gamma_t = b for t <= 0;  b^(share of failures whose class is not tolerated at t) for t >= 1
+
+For t >= 1 correctness, speeds and failures are those of t = 1. `es_formula` is this text, `es_mean` the same as a
+geometric mean over subgraphs (s, s^(p+1) if s < 1, b if failed, 1 if failed but tolerated); `score_task` asserts that
+they agree. Task score AS = 10^(sum over t of w_t log10 ES_t), weights in WEIGHTS.
+
+A row of verdict WRONG_VALUE is correct from its `correct_from` on, but was never timed: it counts with s = 1.
+HARNESS_ERROR and AMBIGUOUS_TIMING never count against the submission: they count as correct with s = 1.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, Verdict
+
+CLASS_VERSION = "1"
+"""Version of VERDICT_CLASS and CLASS_MAPS together."""
+NEVER = 99
+VERDICT_CLASS: dict[Verdict, str] = {
+    Verdict.WRONG_VALUE: "accuracy",
+    Verdict.NONDETERMINISTIC: "accuracy",
+    Verdict.NON_FINITE: "mismatch",
+    Verdict.WRONG_SHAPE: "mismatch",
+    Verdict.WRONG_DTYPE: "mismatch",
+    Verdict.RUNTIME_ERROR: "runtime",
+    Verdict.TIMEOUT: "runtime",
+    Verdict.OOM: "runtime",
+    Verdict.COMPILE_ERROR: "compile",
+    Verdict.GRAPH_INVALID: "compile",
+    Verdict.NO_MATCH: "compile",
+    Verdict.PARTIAL_MATCH: "compile",
+    Verdict.REJECTED: "integrity",
+    Verdict.INTEGRITY: "integrity",
+}
+"""Error class of every verdict that can count against a submission."""
+MISSING = "missing"
+CLASS_MAPS: dict[str, dict[str, int]] = {
+    "default": {"accuracy": 1, "mismatch": 1, "runtime": 3, "compile": 3, "integrity": NEVER, MISSING: NEVER},
+    "paper": {"accuracy": 1, "mismatch": 1, "runtime": 2, "compile": 3, "integrity": NEVER, MISSING: NEVER},
+    "extended": {"accuracy": 1, "mismatch": 2, "runtime": 3, "compile": 4, "integrity": NEVER, MISSING: NEVER},
+}
+"""Class map name -> error class -> level from which a failure of the class is tolerated."""
+_RAW_WEIGHTS = {**dict.fromkeys(range(-10, -5), 0.001), **dict.fromkeys((-5, -4, -3), 1.0),
+                **{t: 0.8 ** (t + 3) for t in range(-2, 4)}, 4: 0.001}  # fmt: skip
+WEIGHTS: dict[int, float] = {t: w / math.fsum(_RAW_WEIGHTS.values()) for t, w in _RAW_WEIGHTS.items()}
+"""Weight of each level in the task score; sum 1."""
+FAST_P = (0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """Settings of a score; two scores are comparable only if these are equal."""
+
+    name: str
+    """Name for people."""
+    p: float
+    """A slow-down s counts s^(p+1)."""
+    b: float
+    """What a failure counts."""
+    class_map: str
+    """Key of CLASS_MAPS."""
+    last_level: int
+    """The grid is -10..last_level."""
+    basis: str = "e2e"
+    """Which time the speed-ups are of: host end to end."""
+    version: str = CLASS_VERSION
+    """CLASS_VERSION that was used."""
+
+    @property
+    def levels(self) -> range:
+        """The grid of tolerance levels."""
+        return range(-10, self.last_level + 1)
+
+
+PRESETS: dict[str, Preset] = {
+    "passnet": Preset(name="passnet", p=0.0, b=0.001, class_map="default", last_level=4),
+    "graphnet": Preset(name="graphnet", p=0.0, b=0.1, class_map="default", last_level=4),
+    "paper": Preset(name="paper", p=0.1, b=0.1, class_map="paper", last_level=4),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one subgraph contributes."""
+
+    correct_from: int | None
+    """Level from which it is correct; None if it never is."""
+    speedup: float
+    """s; 1 where it is not known and the caller accepted that."""
+    error_class: str
+    """Class of the failure at levels where it is not correct."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScore:
+    """The score of one submission on one task; nothing here is stored."""
+
+    task_id: str
+    """Task.task_id."""
+    submission: str
+    """Content hash of the submission."""
+    preset: Preset
+    """Settings."""
+    speed: str
+    """"measured", or "not measured: s = 1" where the caller asked for that."""
+    total: int
+    """N."""
+    es: Mapping[int, float]
+    """ES_t by level."""
+    task_score: float
+    """AS."""
+    coverage: float
+    """Share of subgraphs in which a pass fired."""
+    correctness: float
+    """Share of subgraphs whose verdict is PASSED or AMBIGUOUS_TIMING."""
+    speedup: float | None
+    """Geometric mean of the measured speed-ups of correct subgraphs; None if none was measured."""
+    fast_p: Mapping[float, float] | None
+    """p -> share of subgraphs correct and faster than p; None if speed was not measured."""
+    harness_errors: int
+    """Subgraphs that the harness failed to grade; they count 1."""
+    verdicts: Mapping[str, int]
+    """Verdict -> number of subgraphs, missing ones under "missing"."""
+
+    @property
+    def settings(self) -> tuple[object, ...]:
+        """What must be equal for two scores to be compared."""
+        return (self.preset, self.speed)
+
+
+def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_speed: bool = False) -> TaskScore:
+    """Score the rows of one submission on one task; raises ValueError on foreign rows or on unmeasured speed."""
+    by_index = _rows_by_index(list(rows), task)
+    flat = [found[0] for found in by_index if len(found) == 1]
+    unmeasured = [row for row in flat if row.verdict in CORRECT_VERDICTS and not row.speed_measured]
+    if unmeasured and not unit_speed:
+        raise ValueError(
+            f"task {task.task_id}: speed was not measured on {len(unmeasured)} of {task.num_variants} subgraphs, so "
+            "there is no ES_t; ask for s = 1 (--unit-speed) to see what correctness alone gives"
+        )
+    outcomes = [outcome_of(found, unit_speed=bool(unmeasured)) for found in by_index]
+    es = {level: es_formula(outcomes, level, preset) for level in preset.levels}
+    for level, value in es.items():
+        assert math.isclose(value, es_mean(outcomes, level, preset), rel_tol=1e-9), "the two forms of ES_t differ"
+    correct = [row for row in flat if row.verdict in CORRECT_VERDICTS]
+    speeds = [row.speedup for row in correct if row.speedup is not None]
+    verdicts = Counter(found[0].verdict.value if len(found) == 1 else MISSING for found in by_index)
+    return TaskScore(
+        task_id=task.task_id,
+        submission=flat[0].submission if flat else "",
+        preset=preset,
+        speed="not measured: s = 1" if unmeasured else "measured",
+        total=task.num_variants,
+        es=es,
+        task_score=task_score(es),
+        coverage=sum(row.matches > 0 for row in flat) / task.num_variants,
+        correctness=len(correct) / task.num_variants,
+        speedup=geometric_mean(speeds) if speeds else None,
+        fast_p=None if unmeasured else fast_p(speeds, task.num_variants),
+        harness_errors=verdicts[Verdict.HARNESS_ERROR.value],
+        verdicts=dict(sorted(verdicts.items())),
+    )
+
+
+def outcome_of(found: Sequence[EvalResult], *, unit_speed: bool) -> Outcome:
+    """What the rows found for one subgraph contribute: exactly one row counts, none or several are a failure."""
+    if len(found) != 1:
+        return Outcome(correct_from=None, speedup=1.0, error_class=MISSING)
+    row = found[0]
+    if row.verdict is Verdict.HARNESS_ERROR:
+        return Outcome(correct_from=-10, speedup=1.0, error_class="")
+    if row.verdict in CORRECT_VERDICTS:
+        known = row.verdict is Verdict.PASSED and row.speedup is not None and not unit_speed
+        speed = row.speedup if known and row.speedup is not None else 1.0
+        return Outcome(correct_from=row.correct_from, speedup=speed, error_class="accuracy")
+    untrusted = row.verdict is Verdict.NONDETERMINISTIC
+    return Outcome(
+        correct_from=None if untrusted else row.correct_from, speedup=1.0, error_class=VERDICT_CLASS[row.verdict]
+    )
+
+
+def es_formula(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float:
+    """ES_t by its formula in alpha, beta, lambda, eta and gamma."""
+    correct = [item for item in outcomes if _correct(item, level)]
+    slow = [item.speedup for item in correct if item.speedup < 1]
+    failed = [item for item in outcomes if not _correct(item, level)]
+    total, count = len(outcomes), len(correct)
+    alpha = geometric_mean([item.speedup for item in correct])
+    beta = geometric_mean(slow)
+    share, slow_share = count / total, (len(slow) / count if count else 0.0)
+    tolerated_from = CLASS_MAPS[preset.class_map]
+    exponent = 1.0
+    if level >= 1 and failed:
+        classes = Counter(item.error_class for item in failed)
+        exponent = math.fsum(n / len(failed) for name, n in sorted(classes.items()) if tolerated_from[name] > level)
+    gamma = preset.b**exponent
+    return float(alpha**share * beta ** (share * slow_share * preset.p) * gamma ** (1 - share))
+
+
+def es_mean(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float:
+    """ES_t as the geometric mean of what every subgraph counts."""
+    tolerated_from = CLASS_MAPS[preset.class_map]
+
+    def counts(item: Outcome) -> float:
+        if _correct(item, level):
+            return item.speedup if item.speedup >= 1 else item.speedup ** (preset.p + 1)
+        return 1.0 if level >= 1 and tolerated_from[item.error_class] <= level else preset.b
+
+    return geometric_mean([counts(item) for item in outcomes])
+
+
+def task_score(es: Mapping[int, float]) -> float:
+    """AS: the weighted geometric mean of ES_t over the levels that have a weight."""
+    return float(10 ** math.fsum(weight * math.log10(es[level]) for level, weight in WEIGHTS.items()))
+
+
+def fast_p(speedups: Sequence[float], total: int) -> dict[float, float]:
+    """p -> share of all subgraphs that are correct and more than p times as fast as eager."""
+    return {p: sum(speed > p for speed in speedups) / total for p in FAST_P}
+
+
+def geometric_mean(numbers: Sequence[float]) -> float:
+    """Geometric mean; 1 of nothing."""
+    return math.exp(math.fsum(map(math.log, numbers)) / len(numbers)) if numbers else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Several task scores of one submission as one number."""
+
+    score: float
+    """Geometric mean of the task scores."""
+    ci_low: float
+    """Lower end of its 95% interval, bootstrap over tasks."""
+    ci_high: float
+    """Upper end of it."""
+    tasks: int
+    """Number of tasks."""
+
+
+def summarise(scores: Sequence[TaskScore], *, seed: int = 0) -> Summary:
+    """One number of several tasks; raises ValueError if they were scored under unequal settings."""
+    require_comparable(scores)
+    logs = np.log([score.task_score for score in scores])
+    picks = np.random.default_rng(seed).integers(0, logs.size, size=(2000, logs.size))
+    low, high = np.quantile(logs[picks].mean(axis=1), [0.025, 0.975])
+    return Summary(score=math.exp(float(logs.mean())), ci_low=math.exp(low), ci_high=math.exp(high), tasks=len(scores))
+
+
+def require_comparable(scores: Sequence[TaskScore]) -> None:
+    """Raise ValueError unless there is a score and all were made under equal settings."""
+    if not scores:
+        raise ValueError("no scores to compare")
+    for score in scores[1:]:
+        if score.settings != scores[0].settings:
+            raise ValueError(
+                f"scores of unequal settings are not comparable: {score.preset.name}, speed {score.speed} against "
+                f"{scores[0].preset.name}, speed {scores[0].speed}; score all of them with one preset"
+            )
+
+
+def _correct(item: Outcome, level: int) -> bool:
+    return item.correct_from is not None and item.correct_from <= min(level, 1)
+
+
+def _rows_by_index(rows: Sequence[EvalResult], task: Task) -> list[list[EvalResult]]:
+    found: list[list[EvalResult]] = [[] for _ in range(task.num_variants)]
+    submissions = {row.submission for row in rows}
+    if len(submissions) > 1:
+        raise ValueError(f"rows of {len(submissions)} submissions: score each alone")
+    for row in rows:
+        if row.task_id != task.task_id or not 0 <= row.index < task.num_variants:
+            raise ValueError(f"row {row.task_id}/{row.index} is not of task {task.task_id} with {task.num_variants}")
+        found[row.index].append(row)
+    return found

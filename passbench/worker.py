@@ -1,0 +1,224 @@
+"""The worker side: the template's loop, and what a forked child does in its role. Trusted code, untrusted guests.
+
+    python -m passbench.worker FD                # started by `passbench.isolate` only
+
+Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
+"candidate" loads the submission, applies its passes inside torch.compile and runs the rewritten graph. Both make their
+inputs themselves from graph and seed of the current call. A candidate never holds reference outputs, tolerances or
+later seeds. The broad `except` here is the child-process seam: whatever a guest raises becomes an error answer.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch._dynamo
+import torch.utils._pytree as pytree
+
+from passbench.candidate import Candidate
+from passbench.clock import Plan, time_pairs
+from passbench.failure import describe_error
+from passbench.inputs import materialize
+from passbench.oracle import oracle_outputs
+from passbench.wire import Header, WireClosed, encode, receive, send
+from schemas.fx import lower
+from schemas.graph import Graph
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class Reference:
+    """Runs one graph without any submitted code."""
+
+    def __init__(self, request: Header, device: str) -> None:
+        self.graph = Graph.from_json(request["graph"])
+        self.device = device
+        self.module = lower(self.graph).to(device)
+        torch._dynamo.reset()
+        # All timed sides are called through Dynamo, so that each of them pays for its guards.
+        self.call: Callable[..., Any] = torch.compile(lower(self.graph).to(device), backend="eager", dynamic=False)
+
+    def run(self, seed: int) -> tuple[Header, list[bytes]]:
+        """Eager outputs and, after them, the float64 oracle's where it exists."""
+        outputs = pytree.tree_leaves(self.module(*materialize(self.graph, seed=seed, device=self.device)))
+        described, blobs = encode(outputs)
+        oracle = oracle_outputs(self.graph, materialize(self.graph, seed=seed, device="cpu"), len(outputs))
+        known, more = encode(oracle)
+        return {"outputs": described, "oracle": known, "split": len(blobs)}, [*blobs, *more]
+
+    def time_inductor(self, request: Header) -> Header:
+        """Eager against default Inductor, timed here: no submitted code is in this process."""
+        inputs = materialize(self.graph, seed=request["seed"], device=self.device)
+        compiled = torch.compile(lower(self.graph).to(self.device), backend="inductor", dynamic=False)
+        began = time.perf_counter()
+        compiled(*inputs)
+        compile_s = time.perf_counter() - began
+        self.call(*inputs)
+        sync = synchroniser(self.device)
+        timing = time_pairs(lambda: sync(self.call(*inputs)), lambda: sync(compiled(*inputs)), Plan(**request["plan"]))
+        return {
+            "speedup": timing.speedup, "compile_s": compile_s, "verdict": timing.verdict.value,
+            "baseline_us": timing.baseline_samples_us, "candidate_us": timing.candidate_samples_us,
+        }  # fmt: skip
+
+
+def synchroniser(device: str) -> Callable[[object], None]:
+    """A function that waits until the device has done what was asked of it."""
+    return (lambda _: torch.cuda.synchronize()) if device == "cuda" else (lambda _: None)
+
+
+class Session:
+    """Answers requests of one child until it is told to finish."""
+
+    def __init__(self, role: str, link: socket.socket, device: str) -> None:
+        self.role, self.link, self.device = role, link, device
+        self.side: Reference | Candidate | None = None
+        self.inputs: list[Any] = []
+
+    def serve(self) -> None:
+        """Answer until "finish" or until the orchestrator is gone."""
+        while True:
+            try:
+                request, _ = receive(self.link)
+            except WireClosed:
+                return
+            nonce = request["nonce"]
+            try:
+                with torch.no_grad():
+                    answer, blobs = self.answer(request)
+            except BaseException as error:  # the child-process seam
+                answer, blobs = {"error": describe_error(error)}, []
+            send(self.link, {**answer, "nonce": nonce}, blobs)
+            if request["do"] == "finish":
+                return
+
+    def answer(self, request: Header) -> tuple[Header, list[bytes]]:
+        """Do what a request asks."""
+        do = request["do"]
+        if do == "load":
+            self.side = Reference(request, self.device) if self.role == "reference" else Candidate(request, self.device)
+            return {"loaded": True}, []
+        if do == "finish":
+            return {"final": True}, []
+        assert self.side is not None, "load comes first"
+        if do == "run":
+            return self.side.run(request["seed"])
+        if do == "inductor":
+            assert isinstance(self.side, Reference)
+            return self.side.time_inductor(request), []
+        if do == "prepare":
+            self.inputs = materialize(self.side.graph, seed=request["seed"], device=self.device)
+            return {"ready": True}, []
+        assert do == "window", do
+        call, sync = self.side.call, synchroniser(self.device)
+        for _ in range(request["count"]):
+            sync(call(*self.inputs))
+        return {"done": True}, []
+
+
+# --- the template ---------------------------------------------------------------------------------------------------
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _limit(limits: dict[str, int], device: str) -> None:
+    if device == "cpu":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        space = pages * resource.getpagesize() + limits["memory_mib"] * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+    size = limits["file_mib"] * 2**20
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_s"], limits["cpu_s"]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _become_child(role: str, scratch: Path, link: socket.socket, start: Header) -> NoReturn:
+    """Turn a fresh fork into a limited child and serve; never returns."""
+    code = 1
+    try:
+        os.setsid()
+        _prctl(_PR_SET_CHILD_SUBREAPER, 0)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        log = os.open(scratch / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 2)
+        os.close(log)
+        private = {"HOME": "home", "TMPDIR": "tmp", "TRITON_CACHE_DIR": "tmp/triton",
+                   "TORCHINDUCTOR_CACHE_DIR": "tmp/inductor"}  # fmt: skip
+        os.environ.update({name: str(scratch / part) for name, part in private.items()})
+        os.chdir(scratch)
+        _limit(start["limits"], start["device"])
+        torch.set_num_threads(start["limits"]["threads"])
+        Session(role, link, start["device"]).serve()
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _warm_up() -> None:
+    """Have Dynamo import what it needs once, before any child is forked; touches no GPU."""
+    torch.compile(lambda value: value + 1, backend="eager")(torch.ones(1))
+    torch._dynamo.reset()
+
+
+def _children() -> set[int]:
+    return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
+
+
+def _reap(pid: int, known: set[int]) -> Header:
+    """Kill a child with its group, then every stray that became ours when its parent died."""
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if not done:
+        # A child that just answered "finish" is given a moment to leave by itself.
+        deadline = time.monotonic() + 0.5
+        while not done and time.monotonic() < deadline:
+            time.sleep(0.005)
+            done, status = os.waitpid(pid, os.WNOHANG)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    killed = not done
+    if killed:
+        _, status = os.waitpid(pid, 0)
+    known.discard(pid)
+    while strays := _children() - known:
+        for stray in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
+            os.waitpid(stray, 0)
+    return {"status": status, "killed": killed}
+
+
+def main() -> None:
+    """The template's loop: fork children on request and reap them."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    start, _ = receive(link)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _warm_up()
+    send(link, {"ready": True})
+    known: set[int] = set()
+    with contextlib.suppress(WireClosed):
+        while True:
+            request, _ = receive(link)
+            if request["do"] == "reap":
+                send(link, _reap(request["pid"], known))
+                continue
+            _, (fd,), _, _ = socket.recv_fds(link, 1, 1)
+            pid = os.fork()
+            if not pid:
+                link.close()
+                _become_child(request["role"], Path(request["scratch"]), socket.socket(fileno=fd), start)
+            os.close(fd)
+            known.add(pid)
+            send(link, {"pid": pid})
+
+
+if __name__ == "__main__":
+    main()

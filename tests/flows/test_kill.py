@@ -1,0 +1,95 @@
+"""kill -9 at every event of every stage, then the same command: the bytes of an undisturbed build, and no orphans."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from data.processes import processes
+from tests.flows.toy import TOY
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EVENTS = ("start", "item", "computed", "written", "renamed", "done")
+QUICK = (("configs", "renamed", 0),)
+MATRIX = tuple(
+    (s.name, e, 1 if s.scope == "item" else 0) for s in TOY for e in EVENTS if (e, s.scope) != ("item", "table")
+)
+
+
+def drive(run: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.flows.drive", str(run), *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def table_bytes(run: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.glob("*/part-*.parquet"))}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    done = drive(run, "toy", "never", "", "0")
+    assert done.returncode == 0, done.stderr
+    return table_bytes(run)
+
+
+def kill_and_resume(run: Path, where: tuple[str, str, int], undisturbed: dict[str, bytes]) -> None:
+    stage, event, shard = where
+    killed = drive(run, "toy", event, stage, str(shard))
+    assert killed.returncode == -9, killed.stderr
+    resumed = drive(run, "toy", "never", "", "0")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "damaged" not in resumed.stdout, "a kill leaves nothing damaged"
+    assert table_bytes(run) == undisturbed
+    assert not list(run.glob("*/*.tmp")) + list(run.glob("*/.*.tmp"))
+    assert not [pid for pid in processes() if str(run) in _words(pid)]
+
+
+def _words(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("where", QUICK, ids=str)
+def test_a_killed_build_continues_to_the_same_bytes(
+    tmp_path: Path, where: tuple[str, str, int], undisturbed: dict[str, bytes]
+) -> None:
+    kill_and_resume(tmp_path / "run", where, undisturbed)
+
+
+@pytest.mark.build
+@pytest.mark.parametrize("where", [where for where in MATRIX if where not in QUICK], ids=str)
+def test_wherever_it_is_killed(tmp_path: Path, where: tuple[str, str, int], undisturbed: dict[str, bytes]) -> None:
+    kill_and_resume(tmp_path / "run", where, undisturbed)
+
+
+@pytest.mark.build
+def test_prefect_gives_the_same_bytes_and_leaves_no_server_behind(
+    tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    run = tmp_path / "run"
+    killed = drive(run, "toy", "renamed", "configs", "1", "prefect")
+    assert killed.returncode == -9, killed.stderr
+    assert not [pid for pid in processes() if str(run) in _environment(pid)]
+    resumed = drive(run, "toy", "never", "", "0", "prefect")
+    assert resumed.returncode == 0, resumed.stderr
+    assert table_bytes(run) == undisturbed
+    assert (run / ".prefect").is_dir()
+
+
+def _environment(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+@pytest.mark.plain
+def test_the_matrix_covers_every_stage() -> None:
+    assert {where[0] for where in MATRIX} == {stage.name for stage in TOY}

@@ -1,0 +1,239 @@
+"""Classes of ops, in-place calls made functional, cutting, and the stages `mine`, `collect` and `pick`; no torch."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from fusion_mining.cut import cut
+from fusion_mining.functional import functionalise
+from fusion_mining.grow import GrowConfig, grow, regions
+from fusion_mining.mine import MineConfig, mine
+from fusion_mining.op_classes import CLASSES, LEGALITY, classes_of
+from fusion_mining.pieces import PickConfig, PiecesConfig, collect, io_bytes, pick
+from schemas.canonical import canonicalize
+from schemas.graph import Graph, check
+from schemas.rows import CanonicalGraph, Occurrence, Pick, Skipped, Subgraph
+from tests.fusion_mining.test_grow import mixed_graphs
+from tests.schemas.drafts import Draft, Ref, spec
+
+pytestmark = pytest.mark.plain
+CONFIG = MineConfig(grow=GrowConfig())
+
+
+def class_row(graph: Graph, name: str = "bert") -> CanonicalGraph:
+    form = canonicalize(graph)
+    keys = form.keys
+    return CanonicalGraph(
+        key=keys.exact, shape_free=keys.shape_free, dtype_free=keys.dtype_free, structure=keys.structure,
+        topology=keys.topology, members=1, representative=name, name=name, family=name, modality=f"m-{name}",
+        num_nodes=len(form.graph.nodes), num_ops=form.graph.num_ops, graph=form.graph,
+    )  # fmt: skip
+
+
+def blocks(count: int) -> Graph:
+    """`count` times linear, add, gelu: a repeated block."""
+    d = Draft()
+    value = d.input()
+    for _ in range(count):
+        w = d.input(spec(8, 8), "parameter")
+        linear = d.call("torch.nn.functional.linear", value, w)
+        value = d.call("torch.nn.functional.gelu", d.call("torch.add", linear, value))
+    return d.graph(value)
+
+
+# --- classes --------------------------------------------------------------------------------------------------------
+def test_every_class_has_a_legality_and_every_op_one_class():
+    assert set(CLASSES) <= set(LEGALITY)
+    names = [name for listed in CLASSES.values() for name in listed.split()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("target", "args", "expected"),
+    [
+        ("operator.add", (Ref(0), Ref(0)), "pointwise"),
+        ("torch.nn.functional.softmax", (Ref(0), -1), "reduction"),
+        ("torch.nn.functional.dropout", (Ref(0), {"float": "0.1"}, False, False), "free"),
+        ("torch.nn.functional.dropout", (Ref(0), {"float": "0.1"}, True, False), "random"),
+        ("operator.iadd", (Ref(0), Ref(0)), "effect"),
+        ("operator.getitem", (Ref(0), {"tuple": [0, {"slice": [None, 3, None]}]}), "view"),
+        ("operator.getitem", (Ref(0), [0, 1]), "gather"),
+        ("operator.getitem", (Ref(0), Ref(0)), "gather"),
+        ("torch.ops.aten.mul.Tensor", (Ref(0), Ref(0)), "pointwise"),
+        ("torch.ops.mylib.mul.default", (Ref(0), Ref(0)), "effect"),
+        ("torch.unheard_of", (Ref(0),), "opaque"),
+    ],
+)
+def test_classes(target: str, args: tuple[object, ...], expected: str):
+    d = Draft()
+    d.input()
+    graph = d.graph(d.call(target, *args))
+    assert classes_of(graph)[1] == expected
+
+
+def test_calls_inside_autocast_are_opaque_and_after_it_are_not():
+    d = Draft()
+    x = d.input()
+    scope = d.call("torch.amp.autocast_mode._enter_autocast", "cpu", None, True, None, of=None)
+    y = d.call("torch.exp", x)
+    d.call("torch.amp.autocast_mode._exit_autocast", scope, of=None)
+    assert classes_of(d.graph(d.call("torch.exp", y)))[2:5] == ["opaque", "effect", "pointwise"]
+
+
+# --- in place -------------------------------------------------------------------------------------------------------
+def conv_relu_add(read_after: bool) -> Graph:
+    d = Draft()
+    x = d.input()
+    conv = d.call("torch.conv2d", x)
+    relu = d.call("torch.nn.functional.relu", conv, inplace=True)
+    total = d.call("operator.iadd", d.call("torch.conv2d", relu), relu)
+    return d.graph(total, d.call("torch.exp", conv)) if read_after else d.graph(total)
+
+
+def test_unobservable_writes_become_functional():
+    graph = functionalise(conv_relu_add(False))
+    assert [node.target.rpartition(".")[2] for _, node in graph.calls()] == ["conv2d", "relu", "conv2d", "add"]
+    assert canonicalize(graph).graph.num_ops == 4
+    assert not any("inplace" in node.attrs for node in graph.nodes)
+    assert "effect" not in classes_of(graph)
+
+
+def test_a_write_that_is_read_later_or_is_the_callers_stays():
+    kept = functionalise(conv_relu_add(True))
+    assert '"inplace":true' in kept.nodes[2].attrs
+    assert classes_of(kept)[2] == "effect"
+    d = Draft()
+    x = d.input()
+    graph = d.graph(d.method("add_", x, 1))
+    assert functionalise(graph).nodes == graph.nodes
+
+
+def test_what_touches_written_storage_is_no_piece():
+    d = Draft()
+    x, y = d.input(), d.input()
+    view = d.method("view", x, 4, 8)
+    d.method("add_", x, 1)
+    a = d.call("torch.exp", d.call("torch.relu", view))
+    b = d.call("torch.exp", d.call("torch.relu", y))
+    graph = d.graph(a, b)
+    assert grow(graph, GrowConfig()).sets == ((int(b) - 1, int(b)),)
+
+
+# --- cutting --------------------------------------------------------------------------------------------------------
+def test_a_cut_keeps_roles_initialisers_and_the_true_outputs():
+    d = Draft()
+    x, w = d.input(), d.input(spec(8), "parameter")
+    mask = d.call("torch.gt", x, 0, of=spec(4, 8, dtype="bool"))
+    linear = d.call("torch.matmul", x, x)
+    a = d.call("torch.mul", linear, w)
+    b = d.call("torch.where", mask, a, linear)
+    graph = d.graph(d.call("torch.matmul", a, b))
+    piece = cut(graph, (int(a), int(b)))
+    check(piece)
+    assert [(n.target, piece.inits[k]) for k, n in enumerate(piece.nodes[:3])] == [
+        ("input", '{"kind":"normal","mean":0.0,"std":1.0}'),
+        ("parameter", graph.inits[1]),
+        ("input", '{"kind":"bool","p":0.5}'),
+    ]
+    assert piece.nodes[-1].attrs == '{"args":[{"tuple":[{"in":0},{"in":1}]}],"kwargs":{}}'
+    assert piece.nodes[-1].inputs == (3, 4)
+
+
+def test_a_cut_refuses_tuples_at_its_edge_and_dead_ends():
+    d = Draft()
+    pair = d.call("torch.chunk", d.input(), 2, of=None)
+    left = d.call("operator.getitem", pair, 0)
+    graph = d.graph(left)
+    with pytest.raises(ValueError, match="one tensor"):
+        cut(graph, (int(left),))
+    e = Draft()
+    dead = e.call("torch.exp", e.input())
+    with pytest.raises(ValueError, match="yields something"):
+        cut(e.graph(Ref(0)), (int(dead),))
+
+
+@given(mixed_graphs())
+@settings(max_examples=60, deadline=None)
+def test_every_piece_cuts_into_a_legal_graph(graph: Graph):
+    for nodes in grow(graph, GrowConfig()).sets:
+        piece = cut(graph, nodes)
+        check(piece)
+        assert piece.num_ops == len(nodes)
+
+
+# --- stages ---------------------------------------------------------------------------------------------------------
+def test_repeated_blocks_are_one_occurrence_with_a_count():
+    rows = list(mine(class_row(blocks(5)), CONFIG))
+    assert [(len(row.nodes), row.repeats) for row in rows if isinstance(row, Occurrence)] == [(2, 5)]
+
+
+@given(mixed_graphs())
+@settings(max_examples=40, deadline=None)
+def test_occurrences_count_every_place_and_keys_hold(graph: Graph):
+    row = class_row(graph)
+    found = list(mine(row, CONFIG))
+    places = [item for item in found if isinstance(item, Occurrence)]
+    sets = {*grow(row.graph, CONFIG.grow).sets, *regions(row.graph, CONFIG.grow).sets}
+    assert sum(item.repeats for item in places) == len(sets)
+    assert {item.nodes for item in places} <= sets
+    assert len({item.subgraph for item in places}) == len(places)
+    for item in places:
+        form = canonicalize(cut(row.graph, item.nodes), free_outputs=True)
+        assert form.keys.exact == item.subgraph
+    if not places:
+        assert found == [Skipped(item=row.key, reason="no fusible piece")]
+
+
+def subgraphs_of(*graphs: Graph) -> list[Subgraph]:
+    rows = [class_row(graph, f"family{k}") for k, graph in enumerate(graphs)]
+    found = [item for row in rows for item in mine(row, CONFIG) if isinstance(item, Occurrence)]
+    return list(collect(occurrences=found, classes=rows, config=PiecesConfig()))
+
+
+def test_collect_counts_graphs_places_families():
+    (row,) = subgraphs_of(blocks(2), blocks(3))
+    assert (row.document_frequency, row.occurrences) == (2, 5)
+    assert row.families == ("family0", "family1")
+    assert row.modalities == ("m-family0", "m-family1")
+    assert (row.pattern, row.rule, row.num_ops) == ("add > gelu", "maximal", 2)
+    assert canonicalize(row.graph, free_outputs=True).keys.exact == row.key
+
+
+def test_collect_refuses_a_piece_that_is_not_what_was_mined():
+    parent = class_row(blocks(2))
+    (row,) = [item for item in mine(parent, CONFIG) if isinstance(item, Occurrence)]
+    wrong = replace(row, subgraph="0" * 32)
+    with pytest.raises(RuntimeError, match="mine again"):
+        list(collect(occurrences=[wrong], classes=[parent], config=PiecesConfig()))
+
+
+def chain(*targets: str, width: int = 8) -> Graph:
+    d = Draft()
+    value = d.input(spec(4, width))
+    for target in targets:
+        value = d.call(target, value, of=spec(4, width))
+    return d.graph(value)
+
+
+def test_pick_is_deterministic_spreads_and_accounts_for_every_piece():
+    long, wide = chain("torch.exp", "torch.relu", "torch.sigmoid"), chain("torch.exp", "torch.relu", width=16)
+    rows = subgraphs_of(long, wide, chain("torch.tanh", "torch.sin"))
+    config = PickConfig(limit=3)
+    found = list(pick(subgraphs=rows, config=config))
+    assert found == list(pick(subgraphs=rows[::-1], config=config))
+    picks = [item for item in found if isinstance(item, Pick)]
+    assert [item.rank for item in picks] == [0, 1, 2]
+    assert picks[0].pattern == "exp > relu > sigmoid"
+    assert picks[1].pattern == "tanh > sin"
+    topologies = {row.key: row.topology for row in rows}
+    assert len({topologies[item.subgraph] for item in picks}) == 3
+    skipped = [item for item in found if isinstance(item, Skipped)]
+    assert {item.subgraph for item in picks} | {item.item for item in skipped} == {row.key for row in rows}
+
+
+def test_pieces_too_large_for_memory_are_not_picked():
+    rows = subgraphs_of(chain("torch.exp", "torch.relu"))
+    assert io_bytes(rows[0].graph) == 2 * 4 * 8 * 4
+    (found,) = pick(subgraphs=rows, config=PickConfig(max_bytes=255))
+    assert found == Skipped(item=rows[0].key, reason="inputs and outputs are too large")

@@ -1,0 +1,204 @@
+"""The matcher: argument normal form, binding, soundness, several outputs, overlap, order, diagnosis."""
+
+import operator
+import re
+
+import pytest
+import torch
+from torch import fx
+from torch.nn import functional as F
+
+from passbench.match import PatternError, find_matches, normal_arguments, rewrite_pass, trace_pattern
+
+pytestmark = pytest.mark.torch
+
+x, y, w, b = torch.randn(2, 4, 8), torch.randn(2, 4, 8), torch.randn(8), torch.randn(8)
+
+
+@fx.wrap
+def fused(*args):
+    return F.layer_norm(args[0] + args[1], (8,), args[2], args[3], 1e-12)
+
+
+@fx.wrap
+def relu_twin(value):
+    return torch.relu(value)
+
+
+@fx.wrap
+def sum_and_product(left, right):
+    return left + right, left * right
+
+
+def norm_pattern(a, c, weight, bias):
+    total = a + c
+    return F.layer_norm(total, (8,), weight, bias, 1e-12)
+
+
+def identity_args(*args):
+    return args
+
+
+def apply(function, pattern, replacement, inputs, arguments=identity_args):
+    gm = fx.symbolic_trace(function)
+    found = rewrite_pass(gm, trace_pattern(pattern), arguments, replacement)
+    torch.testing.assert_close(gm(*inputs), function(*inputs))
+    return found, gm
+
+
+def targets(gm):
+    return [node.target for node in gm.graph.nodes if node.op.startswith("call")]
+
+
+def test_positional_and_keyword_arguments_and_defaults_are_one():
+    def graph(a, c, weight, bias):
+        return F.layer_norm(input=a + c, normalized_shape=(8,), bias=bias, weight=weight, eps=1e-12) * 2
+
+    found, gm = apply(graph, norm_pattern, fused, (x, y, w, b))
+    assert found.matches == 1 and targets(gm) == [fused, operator.mul]
+
+
+@pytest.mark.parametrize(
+    "one, two",
+    [
+        (lambda a: F.gelu(a), lambda a: torch._C._nn.gelu(a, approximate="none")),
+        (lambda a: torch.softmax(a, -1), lambda a: torch.softmax(a, dim=-1)),
+        (lambda a: F.dropout(a, 0.1, False, False), lambda a: F.dropout(a, p=0.1, training=False)),
+        (lambda a: torch.add(a, a), lambda a: torch.add(a, a, alpha=1)),
+        (lambda a: a.sum(-1), lambda a: a.sum(dim=-1, keepdim=False)),
+        (lambda a: a.transpose(1, 2), lambda a: a.transpose(dim0=1, dim1=2)),
+    ],
+)
+def test_one_call_spelt_two_ways_has_one_normal_form(one, two):
+    forms = []
+    for function in (one, two):
+        node = next(n for n in fx.symbolic_trace(function).graph.nodes if n.op.startswith("call"))
+        forms.append((node.target, {k: str(v) for k, v in normal_arguments(node).items()}))
+    assert forms[0] == forms[1]
+
+
+@pytest.mark.parametrize(
+    "graph, words",
+    [
+        (lambda a, c, w, b: F.layer_norm(a + c, (8,), w, b, 1e-5), "eps=1e-12 expected, 1e-05 found"),
+        (lambda a, c, w, b: F.layer_norm(a * c, (8,), w, b, 1e-12), r"call_function add \(add\) expected"),
+        (lambda a, c, w, b: a + c, "layer_norm"),
+        (lambda a, c, w, b: (F.layer_norm(a + c, (8,), w, b, 1e-12), (a + c).relu())[0], None),
+    ],
+)
+def test_diagnosis_says_what_was_expected_and_found(graph, words):
+    found, _ = apply(graph, norm_pattern, fused, (x, y, w, b))
+    if words is None:
+        assert found.matches == 1
+    else:
+        assert found.matches == 0
+        assert re.search(words, found.diagnosis), found.diagnosis
+
+
+def test_a_value_read_outside_is_not_swallowed():
+    def graph(a, c, weight, bias):
+        total = a + c
+        return F.layer_norm(total, (8,), weight, bias, 1e-12) + total
+
+    found, _ = apply(graph, norm_pattern, fused, (x, y, w, b))
+    assert found.matches == 0 and "also read by add_1, so the pattern must return it" in found.diagnosis
+
+
+def test_several_outputs_and_a_user_between_them():
+    def graph(a, c):
+        total = a + c
+        between = total.relu()
+        product = a * c
+        return between + product, total
+
+    found, gm = apply(graph, lambda a, c: (a + c, a * c), sum_and_product, (x, y))
+    assert found.matches == 1
+    assert sum_and_product in targets(gm) and operator.mul not in targets(gm)
+
+
+def test_outputs_that_feed_each_other_through_outside_nodes_are_not_convex():
+    def graph(a, c):
+        total = a + c
+        return total.relu() * c
+
+    found, _ = apply(graph, lambda a, c, d: (a + c, d * c), sum_and_product, (x, y))
+    assert found.matches == 0
+
+
+def test_back_to_back_matches_chain_and_overlapping_ones_are_taken_in_graph_order():
+    def chain(a):
+        return torch.relu(torch.relu(torch.relu(torch.relu(torch.relu(a)))))
+
+    found, gm = apply(chain, lambda a: torch.relu(torch.relu(a)), relu_twin, (x,))
+    assert found.matches == 2 and targets(gm) == [relu_twin, relu_twin, torch.relu]
+    found, gm = apply(chain, lambda a: torch.relu(a), relu_twin, (x,))
+    assert found.matches == 5 and targets(gm) == [relu_twin] * 5
+
+
+def test_one_argument_stands_for_one_value():
+    square = trace_pattern(lambda a: a * a)
+    assert len(find_matches(fx.symbolic_trace(lambda a, c: a * a).graph, square)[0]) == 1
+    matches, why = find_matches(fx.symbolic_trace(lambda a, c: a * c).graph, square)
+    assert matches == [] and "stands for" in why
+
+
+def test_two_arguments_may_stand_for_one_value_and_an_argument_for_a_literal():
+    found, _ = apply(lambda a, c: a + a, lambda a, c: a + c, torch.add, (x, y))
+    assert found.matches == 1
+    found, gm = apply(lambda a: a * 0.5, lambda a, c: a * c, torch.mul, (x,))
+    assert found.matches == 1 and list(gm.graph.nodes)[1].args[1] == 0.5
+
+
+def test_in_place_operators_of_a_pattern_stay_in_place():
+    def pattern(a, c):
+        a += c
+        return torch.relu(a)
+
+    assert [n.target for n in trace_pattern(pattern).outputs[0].all_input_nodes] == [operator.iadd]
+
+
+def test_booleans_are_no_numbers():
+    pattern = trace_pattern(lambda a: torch.sum(a, 1, True))
+    assert find_matches(fx.symbolic_trace(lambda a: torch.sum(a, 1, False)).graph, pattern)[0] == []
+    assert len(find_matches(fx.symbolic_trace(lambda a: torch.sum(a, 1, keepdim=True)).graph, pattern)[0]) == 1
+
+
+def test_constants_can_be_appended_by_replacement_args_and_a_tuple_of_one_is_unpacked():
+    def route(a, name):
+        assert name == "relu"
+        return (torch.relu(a),)
+
+    apply(lambda a: torch.relu(a) + 1, lambda a: (torch.relu(a),), route, (x,), lambda a: (a, "relu"))
+    apply(lambda a: torch.relu(a) + 1, lambda a: (torch.relu(a),), torch.relu, (x,))
+
+
+def test_method_calls_and_unmatched_in_place_calls_survive():
+    def graph(a):
+        copy = a.clone()
+        copy.add_(1)
+        return copy.relu().sum(-1)
+
+    found, gm = apply(graph, lambda a: a.relu(), relu_twin, (x,))
+    assert found.matches == 1 and "add_" in targets(gm)
+
+
+@pytest.mark.parametrize(
+    "pattern, words",
+    [
+        (lambda a, c: torch.relu(a), "'c' is never used"),
+        (lambda a: a, "does not compute"),
+        (lambda a: (torch.relu(a), torch.exp(a))[0], "neither used nor returned"),
+    ],
+)
+def test_useless_patterns_are_refused(pattern, words):
+    with pytest.raises(PatternError, match=words):
+        trace_pattern(pattern)
+
+
+def test_search_is_bounded():
+    def wide(a):
+        values = [torch.relu(a + i) for i in range(60)]
+        return torch.stack(values)
+
+    pattern = trace_pattern(lambda a, c, d, e: (torch.relu(a), torch.relu(c), torch.relu(d), torch.exp(e)))
+    assert find_matches(fx.symbolic_trace(wide).graph, pattern)[0] == []

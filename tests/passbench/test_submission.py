@@ -1,0 +1,229 @@
+"""The submission contract and the static policy: what is rejected, by which rule, in one line; what passes."""
+
+import json
+
+import pytest
+
+from passbench import policy
+from passbench.policy import inspect_sources
+from passbench.submission import Rejected, freeze
+
+pytestmark = pytest.mark.plain
+
+GOOD = """
+import torch
+import triton
+import triton.language as tl
+from torch.nn import functional as F
+
+
+@triton.jit
+def kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(out_ptr + at, tl.exp(x).to(out_ptr.dtype.element_ty), mask=at < n)
+
+
+CACHE: dict[tuple[int, ...], int] = {}
+
+
+@torch.fx.wrap
+def wrapper(x):
+    assert isinstance(x, torch.Tensor)
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        x = x.contiguous()
+    block = CACHE.setdefault(tuple(x.shape), triton.next_power_of_2(x.numel()))
+    aligned = x.data_ptr() % 16 == 0
+    out = torch.empty_like(x) if aligned else x.new_empty(x.shape)
+    kernel[lambda meta: (1,)](x, out, x.numel(), BLOCK=block)
+    return out.view(-1).reshape(x.shape)
+
+
+def pattern(x):
+    return F.gelu(torch.exp(x) @ x.softmax(-1))
+
+
+def replacement_args(x):
+    return (x,)
+
+
+def replacement_func():
+    return wrapper
+"""
+
+
+def folder(tmp_path, body="", *, source=GOOD, files=None, order='["p"]'):
+    (tmp_path / "p.py").write_text(source + body)
+    for name, text in (files or {}).items():
+        (tmp_path / name).write_text(text)
+    if order is not None:
+        (tmp_path / "sorted_output_pass_rule_names.json").write_text(order)
+    return tmp_path
+
+
+def check(path, **limits):
+    return inspect_sources(freeze(path), **{"max_patterns": 100, **limits})
+
+
+def test_a_good_submission_keeps_every_rule(tmp_path):
+    facts = check(folder(tmp_path))
+    assert facts.uses_triton and facts.wrapped == (("p", "wrapper"),)
+
+
+@pytest.mark.parametrize("mark", ["torch.fx.wrap(wrapper)", 'torch.fx.wrap("wrapper")'])
+def test_wrap_may_be_a_call(tmp_path, mark):
+    source = GOOD.replace("@torch.fx.wrap\n", "") + f"\n{mark}\n"
+    assert check(folder(tmp_path, source=source)).wrapped == (("p", "wrapper"),)
+
+
+def test_a_shared_dispatch_module_and_an_optional_import_are_fine(tmp_path):
+    source = "from kernels import wrapper\n" + GOOD[GOOD.index("def pattern") :]
+    source = "import torch\nfrom torch.nn import functional as F\n" + source
+    kernels = GOOD[: GOOD.index("def pattern")]
+    optional = "\ntry:\n    import triton.tools\nexcept ImportError:\n    pass\n"
+    facts = check(folder(tmp_path, optional, source=source, files={"kernels.py": kernels}))
+    assert facts.wrapped == (("kernels", "wrapper"),)
+
+
+def test_the_whole_graph_form_needs_no_kernel(tmp_path):
+    source = "import torch\n\n\ndef graph_pass(gm, example_inputs):\n    gm.recompile()\n    return gm\n"
+    assert not check(folder(tmp_path, source=source)).uses_triton
+
+
+BAD = {
+    "import": "import os",
+    "star-import": "from math import *",
+    "dynamic": "f = getattr(torch, 'add')",
+    "dunder": "f = wrapper.__globals__",
+    "patching": "torch.allclose = wrapper",
+    "module-value": "f = [torch]",
+    "torch-call": "def g(x):\n    return torch.add(x, x)",
+    "operator-call": "import operator\n\n\ndef g(x):\n    return operator.add(x, x)",
+    "tensor-method": "def g(x):\n    return x.softmax(-1)",
+    "matmul": "def g(x):\n    return x @ x",
+    "pattern-call": "def g(x):\n    return pattern(x)",
+}
+
+
+@pytest.mark.parametrize("rule, code", BAD.items())
+def test_every_rule_of_the_table_catches_its_case_and_says_where(tmp_path, rule, code):
+    line = GOOD.count("\n") + 1
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, code + "\n"))
+    assert caught.value.rule == rule
+    message = str(caught.value)
+    assert message.startswith("p.py:") and "\n" not in message
+    assert int(message.split(":")[1]) >= line
+
+
+def test_every_rule_has_a_case():
+    assert {rule for rule, *_ in policy.RULES} == set(BAD)
+
+
+@pytest.mark.parametrize(
+    "code, rule",
+    [
+        ("from torch import add as harmless\n\n\ndef g(x):\n    return harmless(x, x)", "torch-call"),
+        ("import torch as t\n\n\ndef g(x):\n    return t.nn.functional.relu(x)", "torch-call"),
+        ("def g(x):\n    return F.relu(x)", "torch-call"),
+        ("g = torch.add", "torch-call"),
+        ("g = torch.compile(wrapper)", "torch-call"),
+        ("exec('1')", "dynamic"),
+        ("__import__('os')", "dynamic"),
+        ("import subprocess", "import"),
+        ("from . import other", "import"),
+        ("import importlib", "import"),
+        ("x = ().__class__", "dunder"),
+        ("del torch.add", "patching"),
+        ("torch.backends.cuda.matmul.allow_tf32 = True", "patching"),
+        ("fs = [torch.relu]\n\n\ndef g(x):\n    return fs[0](x)", "torch-call"),
+    ],
+)
+def test_disguises(tmp_path, code, rule):
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, code + "\n"))
+    assert caught.value.rule == rule
+
+
+def test_patterns_are_free_to_use_torch_but_not_to_evaluate(tmp_path):
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, source=GOOD.replace("return F.gelu(", "return eval(")))
+    assert caught.value.rule == "dynamic"
+
+
+def test_a_helper_module_is_checked_too(tmp_path):
+    with pytest.raises(Rejected, match=r"^extra.py:1: os"):
+        check(folder(tmp_path, files={"extra.py": "import os\n"}))
+
+
+def test_a_syntax_error_is_one_line_with_its_place(tmp_path):
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, "def broken(:\n"))
+    assert caught.value.rule == "syntax"
+    assert str(caught.value).startswith(f"p.py:{GOOD.count(chr(10)) + 1}: ") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "order, words",
+    [
+        (None, "is missing"),
+        ("{", "not JSON"),
+        ("[]", "non-empty list"),
+        ("[1]", "non-empty list"),
+        ('["q"]', "no module q.py"),
+        ('["../p"]', "no module"),
+        ('["p", "p"]', "listed twice"),
+    ],
+)
+def test_order_file(tmp_path, order, words):
+    with pytest.raises(Rejected, match=words) as caught:
+        freeze(folder(tmp_path, order=order))
+    assert caught.value.rule == "order-file"
+
+
+def test_contract_kernel_and_limits(tmp_path):
+    with pytest.raises(Rejected, match="lacks replacement_func") as caught:
+        check(folder(tmp_path, source=GOOD.replace("def replacement_func", "def other")))
+    assert caught.value.rule == "contract"
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, source=GOOD.replace("@triton.jit", "")))
+    assert caught.value.rule in ("tensor-method", "no-kernel")
+    (tmp_path / "q.py").write_text(GOOD)
+    with pytest.raises(Rejected, match="2 passes listed, at most 1") as caught:
+        check(folder(tmp_path, order='["p", "q"]'), max_patterns=1)
+    assert caught.value.rule == "patterns"
+
+
+def test_no_folder_and_links(tmp_path):
+    with pytest.raises(ValueError, match="no submission folder"):
+        freeze(tmp_path / "nowhere")
+    (tmp_path / "link.py").symlink_to("/etc/hostname")
+    with pytest.raises(Rejected, match="not links"):
+        freeze(folder(tmp_path))
+
+
+def test_digest_depends_on_content_and_names_alone(tmp_path):
+    one = freeze(folder(tmp_path / "a" if (tmp_path / "a").mkdir() is None else tmp_path))
+    (tmp_path / "b").mkdir()
+    two = freeze(folder(tmp_path / "b"))
+    assert one.digest == two.digest
+    (tmp_path / "b" / "__pycache__").mkdir()
+    (tmp_path / "b" / "__pycache__" / "p.pyc").write_text("x")
+    assert freeze(tmp_path / "b").digest == one.digest
+    (tmp_path / "b" / "p.py").write_text(GOOD + "\n")
+    assert freeze(tmp_path / "b").digest != one.digest
+
+
+def test_the_frozen_copy_is_what_was_read(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    frozen = freeze(folder(home))
+    (home / "p.py").write_text("changed")
+    frozen.write_to(tmp_path / "copy")
+    assert (tmp_path / "copy" / "p.py").read_text() == GOOD
+
+
+def test_declared_task(tmp_path):
+    assert freeze(folder(tmp_path, files={"task.json": json.dumps({"task": "add > relu"})})).task == "add > relu"
+    with pytest.raises(Rejected, match=r"task\.json"):
+        freeze(folder(tmp_path, files={"task.json": "[]"}))
