@@ -1,12 +1,14 @@
 """Group mined pieces into task candidates: one family, several shapes and dtypes, one split.
 
-Reads `Subgraph` rows; writes `TaskCandidate` rows in order of preference, `Skipped` for every other piece.
+Reads `Subgraph` rows, uses those of kind fusible; writes `TaskCandidate` rows in order of preference, `Skipped` for
+every other piece.
 
 A family is the set of pieces with one `structure` key. Families are picked greedily by a documented objective, in this
-order: (1) most op transitions (producer, consumer) that no earlier pick has, (2) least overlap with any earlier pick,
-(3) rule "maximal", (4) compute ops, (5) document frequency, (6) a seeded hash; a family at least `max_likeness` alike
-to an earlier pick (Jaccard index of the two sets of transitions) is passed over. Members at distinct shapes times
-`dtypes` give the variants.
+order: (1) largest gain, sqrt(op transitions (producer, consumer) that no earlier pick has) * (1 + log2(architecture
+families that contain it)), so that what is widespread weighs as much as what is long, (2) least overlap with any
+earlier pick, (3) rule "maximal", (4) compute ops, (5) document frequency, (6) a seeded hash; a family at least
+`max_likeness` alike to an earlier pick (Jaccard index of the two sets of transitions) is passed over. Members at
+distinct shapes times `dtypes` give the variants.
 
 Split: picks that share a topology, or at least `same_side` of the transitions of the smaller one, form a cluster, and
 whole clusters are dealt out: to test in a seeded order while they fit, the rest to train. So no structure, no topology
@@ -16,6 +18,7 @@ nearly all of them. Until a task is published, other models in the build may mov
     rows = list(propose(subgraphs=subgraphs, config=FamiliesConfig(task_limit=40)))
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -64,6 +67,7 @@ class _Family:
     structure: str
     members: tuple[Subgraph, ...]
     transitions: Transitions
+    reach: int
     rank: tuple[bool, int, int, str]
 
 
@@ -102,6 +106,8 @@ def _skip(pieces: Sequence[Subgraph], reason: str) -> Iterator[Skipped]:
 
 
 def _unusable(piece: Subgraph, config: FamiliesConfig) -> str:
+    if piece.kind != "fusible":
+        return "not a fusible piece"
     if piece.num_compute_ops < config.min_compute_ops:
         return f"fewer than {config.min_compute_ops} compute ops"
     if sum(spec.nbytes for node in piece.graph.nodes for spec in node.outputs) > config.max_mib * MIB:
@@ -130,6 +136,7 @@ def _family(structure: str, members: Sequence[Subgraph], seed: int) -> _Family:
         structure=structure,
         members=tuple(ordered),
         transitions=transitions(head),
+        reach=len({name for piece in ordered for name in piece.families}),
         rank=(
             any(piece.rule == "maximal" for piece in ordered),
             head.num_compute_ops,
@@ -162,8 +169,9 @@ class _Waiting:
         """Take the most wanted family."""
         return self.families.pop(max(range(len(self.families)), key=lambda i: self._wanted(self.families[i])))
 
-    def _wanted(self, family: _Family) -> tuple[int, float, tuple[bool, int, int, str]]:
-        return len(family.transitions - self.covered), -self.overlaps[family.structure], family.rank
+    def _wanted(self, family: _Family) -> tuple[float, float, tuple[bool, int, int, str]]:
+        gain = math.sqrt(len(family.transitions - self.covered)) * (1 + math.log2(max(family.reach, 1)))
+        return gain, -self.overlaps[family.structure], family.rank
 
     def cover(self, pick: _Family, max_likeness: float) -> list[_Family]:
         """Note a pick; take out and return the families too like it."""

@@ -289,6 +289,7 @@ BENCH = (
 
 
 def published_table(source: Source, config: Config, rows: Sequence[Any]) -> pa.Table:
+    """Rows of a config as published: with the added columns filled in."""
     columns = to_table(rows, config.row)
     extras = config.extras(source, rows)
     arrays = [

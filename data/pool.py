@@ -87,9 +87,8 @@ class Child:
 
     def run_item(self, call: Call, row: pa.Table, item: Item) -> dict[str, pa.Table]:
         """Tables by row type for one input row; exactly one Failure row where the item failed in any way."""
-        request = call.request("item") | {
-            "row_type": row.schema.metadata[b"row_type"].decode(), "key": item.key, "name": item.name,
-        }  # fmt: skip
+        row_type = row.schema.metadata[b"row_type"].decode()
+        request = call.request("item") | {"row_type": row_type, "key": item.key, "name": item.name}
         answer = self._patiently(call, request, [stream_of([row])])
         if answer is None:
             return {"Failure": to_table([self._death(call, item)], Failure)}
@@ -126,6 +125,7 @@ class Child:
     def _patiently(self, call: Call, request: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> Answer | None:
         """Ask a child, again if it had to make room for others; None where it died of the request."""
         while True:
+            self._pool.refuse_if_aborted()
             try:
                 process = self._ready(call, request)
                 return self._ask(process, request, blobs, call.limits)
@@ -172,8 +172,8 @@ class Child:
     def _expect(self, call: Call, answer: Answer | None) -> Answer:
         """An answer that is no error and no death."""
         if answer is None:
-            failure = self._death(call, Item(key="", name=""))
-            raise StageFailed(f"stage {call.stage} stopped: {failure.message}", failure.detail)
+            dead = self._death(call, Item(key="", name=""))
+            raise StageFailed(f"stage {call.stage} stopped: {dead.message}", dead.detail)
         if "error" not in answer[0]:
             return answer
         error = answer[0]["error"]
@@ -231,11 +231,8 @@ class ChildPool:
 
     def __enter__(self) -> "ChildPool":
         self._work.mkdir(parents=True, exist_ok=True)
-        self._warden = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(ROOT / "data" / "warden.py")],
-            stdin=subprocess.PIPE,
-            start_new_session=True,
-        )
+        warden = [sys.executable, "-I", "-S", str(ROOT / "data" / "warden.py")]
+        self._warden = subprocess.Popen(warden, stdin=subprocess.PIPE, start_new_session=True)
         self._thread.start()
         return self
 
@@ -274,9 +271,10 @@ class ChildPool:
             time.sleep(self._poll_s)
 
     def refuse_if_aborted(self) -> None:
-        """Raise StageFailed if `abort` was called."""
+        """Raise StageFailed if `abort` was called; without the supervising thread no death of a child means a thing."""
         if self._aborted:
             raise StageFailed("the build was interrupted")
+        assert self._thread.is_alive(), "the thread that starts and watches children has ended"
 
     def spawn(self) -> _Process:
         """A new child, started by the supervising thread: a child dies with the thread that started it."""
@@ -284,6 +282,9 @@ class ChildPool:
         reply: queue.SimpleQueue[_Process | BaseException] = queue.SimpleQueue()
         self._wanted.put(reply)
         self._wake.set()
+        while reply.empty():
+            self.refuse_if_aborted()
+            time.sleep(0.005)
         found = reply.get()
         if isinstance(found, BaseException):
             raise found
@@ -375,11 +376,12 @@ class ChildPool:
                 self._warden.stdin.flush()
 
     def _judge(self, process: _Process, table: Mapping[int, Seen]) -> FailureKind | None:
-        if process.deadline is None:
+        deadline = process.deadline
+        if deadline is None:
             return None
         if process.popen.poll() is not None:
             return FailureKind.CRASH
-        if time.monotonic() > process.deadline:
+        if time.monotonic() > deadline:
             return FailureKind.TIMEOUT
         used = total(table, family(process.popen.pid, table))
         return FailureKind.OOM if used > process.memory_limit else None

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+_FIELDS = 22
+"""Fields of /proc/PID/stat that are read, counted after the command's name."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -38,6 +40,8 @@ def processes() -> dict[int, Seen]:
             with open(f"/proc/{entry}/stat", "rb") as file:
                 words = file.read().rpartition(b")")[2].split()
         except OSError:
+            continue
+        if len(words) < _FIELDS:
             continue
         found[int(entry)] = Seen(int(words[1]), int(words[2]), int(words[21]) * _PAGE, int(words[19]))
     return found

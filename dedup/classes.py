@@ -47,7 +47,8 @@ def classify(*, graphs: Iterable[GraphRecord], config: ClassifyConfig) -> Iterat
     rows = [row for group in found.values() for row in group.members]
     for row in sorted(rows, key=lambda row: row.graph_id):
         yield Member(
-            graph_id=row.graph_id, key=key_of[row.graph_id], architecture=row.architecture, family=row.family
+            graph_id=row.graph_id, key=key_of[row.graph_id], architecture=row.architecture, family=row.family,
+            modality=row.modality, license=row.license,
         )  # fmt: skip
 
 
@@ -57,5 +58,5 @@ def _class_row(form: Canonical, members: list[GraphRecord]) -> CanonicalGraph:
         key=form.keys.exact, shape_free=form.keys.shape_free, dtype_free=form.keys.dtype_free,
         structure=form.keys.structure, topology=form.keys.topology, members=len(members),
         representative=first.graph_id, name=first.name, family=first.family, modality=first.modality,
-        num_nodes=len(graph.nodes), num_ops=graph.num_ops, graph=graph,
+        license=first.license, num_nodes=len(graph.nodes), num_ops=graph.num_ops, graph=graph,
     )  # fmt: skip

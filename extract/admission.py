@@ -8,6 +8,7 @@ that several workers on one machine do so in turn. Raises RoundtripError or Nume
 """
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -46,7 +47,9 @@ def check_rebuilt(graph: Graph) -> list[tuple[TensorSpec, ...]]:
     specs = propagate(graph)
     for index, (node, found) in enumerate(zip(graph.nodes, specs, strict=True)):
         if node.is_call and node.outputs and node.outputs != found:
-            raise RoundtripError(f"node {index} ({node.target}): recorded {_show(node.outputs)}, rebuilt {_show(found)}")
+            raise RoundtripError(
+                f"node {index} ({node.target}): recorded {_show(node.outputs)}, rebuilt {_show(found)}"
+            )
     return specs
 
 
@@ -161,17 +164,16 @@ def first_unequal(expected: Sequence[Any], actual: Sequence[Any]) -> str:
 
 
 def _bits(value: torch.Tensor) -> torch.Tensor:
-    """A tensor whose equality is equality of values, with every nan the same."""
-    if value.dtype.is_complex:
-        value = torch.view_as_real(value)
-    return torch.nan_to_num(value, nan=0.0, posinf=None, neginf=None).where(
-        ~value.isnan(), torch.full((), torch.finfo(value.dtype).max, dtype=value.dtype)
-    ) if value.dtype.is_floating_point else value
+    """The bytes of a tensor's values, with every nan the same nan."""
+    value = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+    if value.is_floating_point():
+        value = value.masked_fill(value.isnan(), float("nan"))
+    return value.resolve_neg().contiguous().reshape(-1).view(torch.uint8)
 
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     """Hold the machine-wide lock of large comparisons."""
-    with (Path(tempfile.gettempdir()) / "passnet-numeric.lock").open("w") as file:
+    with (Path(tempfile.gettempdir()) / f"passnet-numeric-{os.getuid()}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -150,7 +150,20 @@ def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch
     for module in model.modules():
         if isinstance(getattr(module, "config", None), transformers.PretrainedConfig):
             apply_settings(module.config)
+    _install_capture_hooks(model)
     return model
+
+
+def _install_capture_hooks(model: torch.nn.Module) -> None:
+    """Install the hooks that collect hidden states now: heads of backbones do so in their first call, under a lock
+    that Dynamo cannot enter. Without a request for hidden states the hooks do nothing and the graph is the same."""
+    try:
+        from transformers.utils import output_capturing
+    except ImportError:
+        return
+    for module in model.modules():
+        if hasattr(module, "config") and output_capturing._CAN_RECORD_REGISTRY.get(module):
+            output_capturing.maybe_install_capturing_hooks(module)
 
 
 def apply_settings(config: Any) -> None:

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from typing import Any
 
 from extract.failures import LIBRARY_ERRORS, failure_row
-from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, content_id
+from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Text, content_id
 
 IRRELEVANT: tuple[tuple[str, str], ...] = (
     ("_name_or_path", "where the configuration was loaded from"),
@@ -74,7 +74,7 @@ def _model_config(row: ModelRef, canonical: str) -> ModelConfig:
     class_name, library_version = row.name.split("/")[-1], version(row.library)
     return ModelConfig(
         architecture=content_id(row.library, library_version, class_name, canonical), name=row.name,
-        library=row.library, library_version=library_version, class_name=class_name, config=canonical,
+        library=row.library, library_version=library_version, class_name=class_name, config=Text(canonical),
         family=row.family, modality=row.modality, license=row.license,
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.rows import Failure, FailureKind, row_key
+from schemas.rows import Failure, FailureKind, Text, row_key
 
 LIBRARY_ERRORS = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError, RuntimeError,
@@ -66,6 +66,10 @@ RULES = (
     Rule(kind=FailureKind.NOT_REPRESENTABLE, types=("NotRepresentable",)),
     Rule(kind=FailureKind.ROUNDTRIP, types=("RoundtripError",)),
     Rule(kind=FailureKind.NUMERIC, types=("NumericError",)),
+    Rule(
+        kind=FailureKind.DATA_DEPENDENT, types=("GraphBreakError",),
+        message=r"DataDependentOutput|DynamicOutputShape|(?i:data.dependent)|Tensor\.item",
+    ),
     Rule(kind=FailureKind.GRAPH_BREAK, types=("GraphBreakError",)),
     Rule(kind=FailureKind.INPUT_MISMATCH, types=("InputsError",)),
     Rule(kind=FailureKind.OOM, types=("MemoryError",)),
@@ -79,12 +83,14 @@ RULES = (
     Rule(
         kind=FailureKind.INPUT_MISMATCH, steps=(FORWARD, CAPTURE),
         message=r"missing \d+ required|unexpected keyword|You (have to|must|should|cannot) specify|size of tensor|shape"
-        r"|(?i:must match)|mat1 and mat2|Expected \d-?D|expected input|channels|index out of|not enough values to unpack"
-        r"|too many values to unpack|invalid for input of size|'NoneType' object|is required",
+        r"|(?i:must match)|mat1 and mat2|Expected \d-?D|expected input|channels|index out of"
+        r"|not enough values to unpack|too many values to unpack|invalid for input of size|'NoneType' object"
+        r"|is required",
     ),
     Rule(kind=FailureKind.GRAPH_BREAK, types=("Unsupported",)),
-    Rule(kind=FailureKind.DYNAMO_ERROR, types=("TorchDynamoException", "InternalTorchDynamoError", "TorchRuntimeError")),
-    Rule(kind=FailureKind.DYNAMO_ERROR, steps=(CAPTURE,)),
+    Rule(kind=FailureKind.RUNTIME_ERROR, types=("TorchRuntimeError",)),
+    Rule(kind=FailureKind.DYNAMO_ERROR, types=("TorchDynamoException",)),
+    Rule(kind=FailureKind.RUNTIME_ERROR, steps=(CAPTURE,)),
     Rule(kind=FailureKind.NOT_REPRESENTABLE, steps=(LIFT,)),
     Rule(kind=FailureKind.ROUNDTRIP, steps=(REBUILD,)),
 )  # fmt: skip
@@ -121,7 +127,7 @@ def failure_kind(error: BaseException) -> FailureKind:
 
 
 _NOISE = (
-    (re.compile(r'File "[^"]*?/(?:site-packages|lib/python\d\.\d+)/'), 'File "'),
+    (re.compile(r'File "[^"]*/(?:site-packages|lib/python\d\.\d+)/'), 'File "'),
     (re.compile(r'File "/[^"]*/((?:extract|schemas|passbench)/[^"]*)"'), r'File "\1"'),
     (re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+"), ""),
     (re.compile(r"0x[0-9a-f]{6,}"), "0x"),
@@ -148,5 +154,5 @@ def failure_row(error: BaseException, *, stage: str, row: Any, kind: FailureKind
     detail = clean("".join(traceback.format_exception(error)))[-DETAIL_CHARACTERS:]
     return Failure(
         stage=stage, item=row_key(row), name=row.name, kind=kind or failure_kind(error),
-        exception=type(error).__name__, message=first_line(error), detail=detail,
+        exception=type(error).__name__, message=first_line(error), detail=Text(detail),
     )  # fmt: skip

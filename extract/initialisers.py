@@ -168,9 +168,12 @@ def _describe_example(example: Any, built: Built) -> tuple[str, str]:
 
 
 def _plain(example: Any) -> bool | int | float:
-    for kind, plain in ((torch.SymBool, bool), (torch.SymInt, int), (torch.SymFloat, float)):
-        if isinstance(example, kind):
-            return plain(example)
+    if isinstance(example, torch.SymBool):
+        return bool(example)
+    if isinstance(example, torch.SymInt):
+        return int(example)
+    if isinstance(example, torch.SymFloat):
+        return float(example)
     assert isinstance(example, bool | int | float), f"a placeholder of type {type(example).__name__}"
     return example
 

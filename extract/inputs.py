@@ -22,7 +22,7 @@ from schemas import values
 from schemas.graph import TensorSpec
 from schemas.rows import ModelConfig
 
-TEXT, DECODER, SCAN = 128, 16, 8
+TEXT, DECODER, SCAN = 128, 16, 4
 """Canonical lengths in tokens: of a text, of a decoder's prefix, and of a text that a sequential scan unrolls."""
 INNER = ("text_config", "encoder", "decoder", "vision_config", "audio_config", "backbone_config")
 """Nested configurations searched for a fact, in this order, after the outer one."""
@@ -63,7 +63,7 @@ IDS = '{"kind":"integers","low":0,"high":"vocab"}'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRule:
-    """One argument of `forward`: its shape in facts or numbers, its dtype, and its initialiser with facts as strings."""
+    """One argument of `forward`: its shape in facts or numbers, its dtype, its initialiser with facts as strings."""
 
     name: str
     shape: tuple[str | int, ...]

@@ -62,7 +62,9 @@ def select_models(pool: Sequence[ModelRef], patterns: Sequence[str]) -> list[Mod
     """The rows of the pool that fit any glob, in pool order; raises ValueError if a glob fits none."""
     for pattern in patterns:
         if not any(matches(row.name, pattern) for row in pool):
-            raise ValueError(f"no model is named {pattern!r}{_suggestion(pool, pattern)}; a selection is a glob on names")
+            raise ValueError(
+                f"no model is named {pattern!r}{_suggestion(pool, pattern)}; a selection is a glob on names"
+            )
     return [row for row in pool if any(matches(row.name, pattern) for pattern in patterns)]
 
 

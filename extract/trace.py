@@ -7,6 +7,7 @@ with limits on time and memory: constructors and forwards of foreign code run he
 code is raised; `failure_kind` tells what it means.
 """
 
+import logging
 import os
 import warnings
 from collections.abc import Iterator
@@ -18,7 +19,15 @@ from extract.admission import GIB, check_rebuilt, compare, estimate_bytes
 from extract.build import FAKE, REAL, build_model, parameter_bytes
 from extract.capture import Capture, Piece, capture
 from extract.failures import (
-    BUILD, FORWARD, LIBRARY_ERRORS, LIFT, REBUILD, GraphBreakError, failure_kind, failure_row, step,
+    BUILD,
+    FORWARD,
+    LIBRARY_ERRORS,
+    LIFT,
+    REBUILD,
+    GraphBreakError,
+    failure_kind,
+    failure_row,
+    step,
 )  # fmt: skip
 from extract.initialisers import describe_placeholders
 from extract.inputs import wanted_inputs
@@ -80,7 +89,7 @@ def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failu
 def _be_quiet() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.filterwarnings("ignore")
-    torch._logging.set_logs(all=50)
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
 
 
 def _trace_on_some_rung(row: ModelConfig, config: TraceConfig) -> _Traced:
@@ -88,7 +97,7 @@ def _trace_on_some_rung(row: ModelConfig, config: TraceConfig) -> _Traced:
     try:
         return _trace_on(FAKE, row, config)
     except LIBRARY_ERRORS as error:
-        if failure_kind(error) not in RETRY or not _is_small(row, config):
+        if isinstance(error, GraphBreakError) or failure_kind(error) not in RETRY or not _is_small(row, config):
             raise
         first = error
     try:
@@ -137,7 +146,7 @@ def _admit(row: ModelConfig, config: TraceConfig, traced: _Traced, index: int) -
     parameters = [graph.nodes[i] for i in graph.placeholders if graph.nodes[i].target == "parameter"]
     return GraphRecord(
         graph_id=content_id(row.architecture, ENTRY_POINT, CAPTURE_MODE, str(index), graph.to_json()),
-        architecture=row.architecture, name=row.name, family=row.family, modality=row.modality,
+        architecture=row.architecture, name=row.name, family=row.family, modality=row.modality, license=row.license,
         entry_point=ENTRY_POINT, capture=CAPTURE_MODE, rung=traced.rung, break_index=index, break_count=count,
         break_reason=traced.captured.reason_after(index), num_nodes=len(graph.nodes), num_ops=graph.num_ops,
         num_parameters=sum(node.outputs[0].numel for node in parameters),

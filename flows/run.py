@@ -27,7 +27,8 @@ from data.pool import GIB, Child, ChildPool
 from data.store import FileRecord, Manifest, Part, RunDirectory, StoreError, read_range
 from flows.config import BuildConfig
 from flows.stages import STAGES, TABLES, Account, Stage, producer_of
-from schemas.rows import SCHEMA_VERSION, Failure, Skipped
+from schemas.arrow import schema_of
+from schemas.rows import SCHEMA_VERSION, Failure, Skipped, content_id
 
 NAME_COLUMNS = ("name", "title", "pattern")
 """Columns that name a row for people, the first that exists."""
@@ -158,6 +159,7 @@ class Runner:
             "function": stage.function,
             "version": stage.version,
             "schema_version": SCHEMA_VERSION,
+            "columns": content_id(*[str(schema_of(TABLES[table])) for table in (*stage.reads, *stage.writes)]),
             "config": self.settled[stage.name],
             "inputs": [asdict(piece) for piece in shard.slices],
             "libraries": {name: _version(name) for name in (*stage.libraries, "pyarrow")},

@@ -135,7 +135,7 @@ STAGES: tuple[Stage, ...] = (
     ),
     Stage(
         name="occurrences",
-        doc="Cut every class into convex pieces that a compiler could fuse.",
+        doc="Find the pieces of every class: what one kernel could compute, repeated blocks, single ops.",
         function="fusion_mining.mine:mine",
         config="fusion_mining.mine:MineConfig",
         scope="item",
@@ -149,7 +149,7 @@ STAGES: tuple[Stage, ...] = (
         function="fusion_mining.pieces:collect",
         config="fusion_mining.pieces:PiecesConfig",
         scope="table",
-        reads=("occurrences", "classes"),
+        reads=("occurrences", "classes", "members"),
         writes=("subgraphs",),
         accounts=(Account(table="occurrences", column="subgraph", written="subgraphs", by="key"),),
         limits=Limits(timeout_s=60 * MINUTES),

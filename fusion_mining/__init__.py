@@ -1,7 +1,8 @@
 """Pieces that one kernel could compute, cut out of whole graphs, and what a compiler makes of them.
 
 Is:     `op_classes` (what an op is), `functional` (in-place made functional where nobody can tell), `grow` (which
-        pieces there are), `cut` (a piece as a graph of its own), and the stages `mine`, `pieces`, `profile`.
+        fusible pieces there are), `blocks` (what a graph repeats), `sole` (single ops), `cut` (a piece as a graph of
+        its own), and the stages `mine`, `pieces`, `profile`.
 Reads:  CanonicalGraph rows; `profile` also runs pieces.
 Writes: Occurrence, Subgraph, Pick, Environment and Profile rows.
 Never:  traces anything again, or lets what a compiler fuses decide what is a candidate.

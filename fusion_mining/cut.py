@@ -41,6 +41,18 @@ def initialiser_of(node: Node) -> str:
     return _INTEGERS if dtype.startswith(("int", "uint")) else _NORMAL
 
 
+def can_be_edge(node: Node) -> bool:
+    """Whether a piece may read or yield the value of a node: one tensor, or a scalar that the caller gives."""
+    one = len(node.outputs) == 1
+    return one and (node.op == PLACEHOLDER or node.outputs[0].dtype not in SCALAR_DTYPES)
+
+
+def can_cut(graph: Graph, nodes: Sequence[int]) -> bool:
+    """Whether some call nodes read and yield something, and nothing but values that may be at the edge of a piece."""
+    sources, outputs = inputs_of(graph, nodes), outputs_of(graph, nodes)
+    return bool(sources and outputs) and all(can_be_edge(graph.nodes[k]) for k in (*sources, *outputs))
+
+
 def cut(graph: Graph, nodes: Iterable[int]) -> Graph:
     """The piece made of some call nodes of a graph.
 
@@ -69,8 +81,7 @@ def cut(graph: Graph, nodes: Iterable[int]) -> Graph:
 
 def _demand_tensor(graph: Graph, index: int) -> None:
     node = graph.nodes[index]
-    scalar = len(node.outputs) == 1 and node.outputs[0].dtype in SCALAR_DTYPES
-    if len(node.outputs) != 1 or (scalar and node.op != PLACEHOLDER):
+    if not can_be_edge(node):
         raise ValueError(
             f"the edge of a piece is one tensor, but node {index} ({node.name!r}) yields {len(node.outputs)} values"
         )

@@ -22,8 +22,9 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from fusion_mining.cut import can_be_edge
 from fusion_mining.op_classes import classes_of, is_compute, is_fusible
-from schemas.graph import CONSTANT, OUTPUT, PLACEHOLDER, SCALAR_DTYPES, SUBGRAPH, Graph
+from schemas.graph import CONSTANT, SUBGRAPH, Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class Wiring:
         self.reads = [_mask(k for k in node.inputs if k not in copied) for node in nodes]
         self.fusible = _mask(i for i in calls if is_fusible(found[i]) and self.users[i])
         self.compute = _mask(i for i in calls if is_compute(found[i]))
-        self.edge = _mask(i for i, node in enumerate(nodes) if _can_be_edge(graph, i))
+        self.edge = _mask(i for i in range(len(nodes)) if can_be_edge(nodes[i]))
         call_mask = _mask(calls)
         self.above = [0] * len(nodes)
         self.below = [0] * len(nodes)
@@ -146,13 +147,6 @@ def _mask(indices: Iterator[int] | Sequence[int]) -> int:
     for index in indices:
         found |= 1 << index
     return found
-
-
-def _can_be_edge(graph: Graph, index: int) -> bool:
-    node = graph.nodes[index]
-    if node.op == OUTPUT or len(node.outputs) != 1:
-        return False
-    return node.op == PLACEHOLDER or node.outputs[0].dtype not in SCALAR_DTYPES
 
 
 @dataclass(frozen=True, slots=True)

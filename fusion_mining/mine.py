@@ -1,22 +1,32 @@
-"""Stage `occurrences`: one canonical graph -> where its fusible pieces stand, each distinct piece once.
+"""Stage `occurrences`: one canonical graph -> where its pieces stand, each distinct piece once.
 
 Reads a CanonicalGraph row; writes Occurrence rows, in order of the pieces' keys, or a Skipped.
 Run: `passnet run occurrences`, or `list(mine(row, MineConfig()))`.
 
+Three kinds of piece (KINDS): fusible ones (`grow`), blocks that the graph repeats (`blocks`), single ops (`sole`). What
+is cut depends on its graph alone, so adding a model never changes the pieces of another.
 Repeated blocks are folded: places that look alike node for node (`_place_key`) share one canonicalisation, and a piece
 found in several places of one graph is one row with its number of places.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of, outputs_of
 from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, Wiring, grow, regions
-from schemas.canonical import canonicalize, nested_form
+from fusion_mining.op_classes import classes_of
+from fusion_mining.sole import sole_ops
+from schemas.canonical import Keys, canonicalize, nested_form
 from schemas.forms import tokens_of
 from schemas.graph import PLACEHOLDER, Graph
 from schemas.rows import CanonicalGraph, Occurrence, Skipped, content_id
+
+FUSIBLE, TYPICAL, SOLE_OP = "fusible", "typical", "sole_op"
+KINDS = (FUSIBLE, TYPICAL, SOLE_OP)
+"""Kinds of piece; one that is found as several kinds is of the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,43 +34,81 @@ class MineConfig:
     """What counts as a piece."""
 
     grow: GrowConfig = field(default_factory=GrowConfig)
-    """Limits of the search."""
+    """Limits of the search for fusible pieces."""
+    blocks: BlocksConfig = field(default_factory=BlocksConfig)
+    """Limits of the search for repeated blocks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A place where a piece stands, and the kind and rule it was found by."""
+
+    kind: str
+    rule: str
+    nodes: tuple[int, ...]
+
+    @property
+    def rank(self) -> tuple[int, tuple[int, ...]]:
+        """The first place of a piece is the smallest."""
+        return KINDS.index(self.kind), self.nodes
 
 
 def mine(row: CanonicalGraph, config: MineConfig) -> Iterator[Occurrence | Skipped]:
     """The first place of every distinct piece of a graph, with its number of places.
 
-    A graph without a piece is Skipped; one with too many sets to grow them all is mined by a sample, and says so.
+    A graph without a fusible piece is Skipped as such; one with too many sets to grow them all is mined by a sample,
+    and says so.
     """
     graph = functionalise(row.graph)
-    wires = Wiring(graph, config.grow)
-    grown = grow(graph, config.grow, wires)
-    sets = dict.fromkeys([*regions(graph, config.grow, wires).sets, *grown.sets])
-    places: dict[str, list[tuple[int, ...]]] = {}
-    for nodes, key in _keyed(graph, list(sets)):
-        places.setdefault(key, []).append(nodes)
-    if not places:
+    places, capped = _places(graph, config)
+    if not any(place.kind == FUSIBLE for place in places):
         yield Skipped(item=row.key, reason="no fusible piece")
-    if grown.capped:
+    if capped:
         yield Skipped(item=row.key, reason="sets beyond the sample (the graph's other pieces are mined)")
-    for key in sorted(places):
-        first = min(places[key])
+    found: dict[str, list[_Place]] = {}
+    for place, key in _keyed(graph, places):
+        found.setdefault(key, []).append(place)
+    for key in sorted(found):
+        first = min(found[key], key=lambda place: place.rank)
         yield Occurrence(
-            parent=row.key, nodes_id=content_id(",".join(map(str, first))), nodes=first, subgraph=key,
-            repeats=len(places[key]),
+            parent=row.key, nodes_id=content_id(",".join(map(str, first.nodes))), nodes=first.nodes, subgraph=key,
+            kind=first.kind, rule=first.rule, repeats=len(found[key]),
         )  # fmt: skip
 
 
-def _keyed(graph: Graph, sets: list[tuple[int, ...]]) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Every set with the exact key of its piece."""
+def _places(graph: Graph, config: MineConfig) -> tuple[list[_Place], bool]:
+    """All places of a graph, each set of nodes once, and whether growth was cut short."""
+    classes = classes_of(graph)
+    wires = Wiring(graph, config.grow, classes)
+    grown = grow(graph, config.grow, wires)
+    repeated = [nodes for block in blocks(graph, config.blocks, classes) for nodes in block]
+    found: dict[tuple[int, ...], _Place] = {}
+    for kind, rule, sets in (
+        (FUSIBLE, "maximal", regions(graph, config.grow, wires).sets),
+        (FUSIBLE, "grown", grown.sets),
+        (TYPICAL, "repeated", repeated),
+        (SOLE_OP, "single", sole_ops(graph, classes)),
+    ):
+        for nodes in sets:
+            found.setdefault(nodes, _Place(kind=kind, rule=rule, nodes=nodes))
+    return list(found.values()), grown.capped
+
+
+def _keyed(graph: Graph, places: Sequence[_Place]) -> Iterator[tuple[_Place, str]]:
+    """Every place with the exact key of its piece; a block whose structure no other place has is left out."""
     tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
     records = [token.records[0] for token in tokens]
-    known: dict[object, str] = {}
-    for nodes in sets:
-        place = _place_key(graph, records, nodes)
-        if place not in known:
-            known[place] = canonicalize(cut(graph, nodes), free_outputs=True).keys.exact
-        yield nodes, known[place]
+    known: dict[object, Keys] = {}
+    keys: list[Keys] = []
+    for place in places:
+        look = _place_key(graph, records, place.nodes)
+        if look not in known:
+            known[look] = canonicalize(cut(graph, place.nodes), free_outputs=True).keys
+        keys.append(known[look])
+    repeats = Counter(key.structure for key in keys)
+    for place, key in zip(places, keys, strict=True):
+        if place.kind != TYPICAL or repeats[key.structure] > 1:
+            yield place, key.exact
 
 
 def _place_key(graph: Graph, records: list[bytes], nodes: tuple[int, ...]) -> object:

@@ -77,6 +77,11 @@ def is_compute(cls: str) -> bool:
     return LEGALITY[cls][1]
 
 
+def stands_alone(cls: str) -> bool:
+    """Whether an op of a class, cut out, computes what it computes in its graph."""
+    return cls not in ("", "random", "sync", "effect", "opaque")
+
+
 def class_of(node: Node, token: Token, operands: tuple[Node, ...]) -> str:
     """The class of one call."""
     if token.effect is not None:
@@ -112,9 +117,9 @@ def classes_of(graph: Graph) -> list[str]:
         if token.effect is not None and token.effect.kind == SCOPE:
             _follow_scope(open_scopes, index, node, values.loads(node.attrs))
         cls = class_of(node, token, tuple(graph.nodes[k] for k in node.inputs)) if node.is_call else ""
-        found.append("opaque" if cls and is_fusible(cls) and open_scopes else cls)
+        found.append("opaque" if stands_alone(cls) and open_scopes else cls)
     for index in _touches_written(graph, tokens):
-        found[index] = "effect" if found[index] and is_fusible(found[index]) else found[index]
+        found[index] = "effect" if stands_alone(found[index]) else found[index]
     return found
 
 

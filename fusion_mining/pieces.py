@@ -1,31 +1,28 @@
 """Stages `subgraphs` and `picks`: occurrences -> distinct pieces; pieces -> which of them are measured.
 
-`collect` reads Occurrence and CanonicalGraph rows and writes one Subgraph a distinct piece, by key. `pick` reads
-Subgraph rows and writes Pick rows in order of rank, and a Skipped for every piece left out.
+`collect` reads Occurrence, CanonicalGraph and Member rows and writes one Subgraph a distinct piece, by key. `pick`
+reads Subgraph rows and writes Pick rows in order of rank, and a Skipped for every piece left out.
 Run: `passnet run subgraphs`, `passnet run picks`.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fusion_mining.cut import cut
 from fusion_mining.functional import functionalise
-from fusion_mining.grow import GrowConfig, Wiring, regions
+from fusion_mining.mine import FUSIBLE, KINDS
 from fusion_mining.op_classes import classes_of, is_compute
 from schemas.canonical import canonicalize
 from schemas.graph import Graph
 from schemas.roles import short_name
-from schemas.rows import CanonicalGraph, Occurrence, Pick, Skipped, Subgraph, content_id
+from schemas.rows import CanonicalGraph, Member, Occurrence, Pick, Skipped, Subgraph, content_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PiecesConfig:
-    """How pieces are described."""
-
-    grow: GrowConfig = field(default_factory=GrowConfig)
-    """The limits that `mine` used: they tell which pieces are regions."""
+    """Nothing to choose: what a piece is was decided where it was mined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,35 +39,43 @@ class PickConfig:
 
 # --- subgraphs ------------------------------------------------------------------------------------------------------
 class _Parents:
-    """The graphs that pieces are cut from, made ready once each."""
+    """The graphs that pieces are cut from, made ready once each, and the members of their classes."""
 
-    def __init__(self, classes: Iterable[CanonicalGraph], config: PiecesConfig) -> None:
-        self.rows = {row.key: row for row in classes}
-        self._config = config
+    def __init__(self, classes: Iterable[CanonicalGraph], members: Iterable[Member]) -> None:
+        self._rows = {row.key: row for row in classes}
+        self._members: dict[str, list[Member]] = defaultdict(list)
+        for member in members:
+            self._members[member.key].append(member)
         self._key = ""
-        self._ready: tuple[Graph, frozenset[tuple[int, ...]]] | None = None
+        self._ready: Graph | None = None
 
-    def ready(self, key: str) -> tuple[Graph, frozenset[tuple[int, ...]]]:
-        """The functional graph of a class and its regions; the last one asked for is kept."""
+    def ready(self, key: str) -> Graph:
+        """The functional graph of a class; the last one asked for is kept."""
         if self._ready is None or key != self._key:
-            graph = functionalise(self.rows[key].graph)
-            found = regions(graph, self._config.grow, Wiring(graph, self._config.grow))
-            self._key, self._ready = key, (graph, frozenset(found.sets))
+            self._key, self._ready = key, functionalise(self._rows[key].graph)
         return self._ready
+
+    def members(self, keys: Iterable[str]) -> list[Member]:
+        """All graphs of some classes."""
+        return [member for key in dict.fromkeys(keys) for member in self._members[key]]
 
 
 def collect(
-    *, occurrences: Iterable[Occurrence], classes: Iterable[CanonicalGraph], config: PiecesConfig
+    *,
+    occurrences: Iterable[Occurrence],
+    classes: Iterable[CanonicalGraph],
+    members: Iterable[Member],
+    config: PiecesConfig,
 ) -> Iterator[Subgraph]:
-    """One Subgraph a distinct piece, cut again from its smallest parent.
+    """One Subgraph a distinct piece, of the first of KINDS it was found as, cut again from its smallest parent.
 
     Raises RuntimeError if its key is not the one that was mined.
     """
-    parents = _Parents(classes, config)
+    parents = _Parents(classes, members)
     places: dict[str, list[Occurrence]] = {}
     for row in occurrences:
         places.setdefault(row.subgraph, []).append(row)
-    firsts = {key: min(rows, key=lambda row: (row.parent, row.nodes)) for key, rows in places.items()}
+    firsts = {key: min(rows, key=_rank) for key, rows in places.items()}
     found = {}
     for key in sorted(firsts, key=lambda key: (firsts[key].parent, firsts[key].nodes)):
         found[key] = _subgraph(parents, firsts[key], places[key])
@@ -78,20 +83,24 @@ def collect(
         yield found[key]
 
 
+def _rank(row: Occurrence) -> tuple[int, str, tuple[int, ...]]:
+    return KINDS.index(row.kind), row.parent, row.nodes
+
+
 def _subgraph(parents: _Parents, first: Occurrence, rows: Sequence[Occurrence]) -> Subgraph:
-    graph, large = parents.ready(first.parent)
-    form = canonicalize(cut(graph, first.nodes), free_outputs=True)
+    form = canonicalize(cut(parents.ready(first.parent), first.nodes), free_outputs=True)
     if form.keys.exact != first.subgraph:
         raise RuntimeError(f"piece {first.subgraph} cut from {first.parent} has the key {form.keys.exact}: mine again")
     ops = compute_ops(form.graph)
-    sources = [parents.rows[row.parent] for row in rows]
+    members = parents.members(row.parent for row in rows)
     return Subgraph(
         key=form.keys.exact, shape_free=form.keys.shape_free, dtype_free=form.keys.dtype_free,
-        structure=form.keys.structure, topology=form.keys.topology, kind="fusible",
-        rule="maximal" if first.nodes in large else "grown", pattern=" > ".join(ops), num_ops=form.graph.num_ops,
-        num_compute_ops=len(ops), document_frequency=len({row.parent for row in rows}),
-        occurrences=sum(row.repeats for row in rows), families=tuple(sorted({row.family for row in sources})),
-        modalities=tuple(sorted({row.modality for row in sources})), licenses=(), graph=form.graph,
+        structure=form.keys.structure, topology=form.keys.topology, kind=first.kind, rule=first.rule,
+        pattern=" > ".join(ops), num_ops=form.graph.num_ops, num_compute_ops=len(ops),
+        document_frequency=len({row.parent for row in rows}), occurrences=sum(row.repeats for row in rows),
+        families=tuple(sorted({member.family for member in members})),
+        modalities=tuple(sorted({member.modality for member in members})),
+        licenses=tuple(sorted({member.license for member in members})), graph=form.graph,
     )  # fmt: skip
 
 
@@ -105,18 +114,23 @@ def compute_ops(graph: Graph) -> list[str]:
 def pick(*, subgraphs: Iterable[Subgraph], config: PickConfig) -> Iterator[Pick | Skipped]:
     """Choose pieces that differ: rarely chosen op transitions first, then size and frequency; seeded, deterministic.
 
-    Every topology is used once before any is used twice.
+    Only fusible pieces are measured. Every topology is used once before any is used twice.
     """
-    rows = sorted(subgraphs, key=lambda row: row.key)
-    small = [row for row in rows if io_bytes(row.graph) <= config.max_bytes]
-    chosen = _spread(small, config)
+    waiting: list[Subgraph] = []
+    for row in sorted(subgraphs, key=lambda row: row.key):
+        if row.kind != FUSIBLE:
+            yield Skipped(item=row.key, reason="not a fusible piece")
+        elif io_bytes(row.graph) > config.max_bytes:
+            yield Skipped(item=row.key, reason="inputs and outputs are too large")
+        else:
+            waiting.append(row)
+    chosen = _spread(waiting, config)
     for rank, row in enumerate(chosen):
         yield Pick(subgraph=row.key, rank=rank, pattern=row.pattern, graph=row.graph)
-    done, fits = {row.key for row in chosen}, {row.key for row in small}
-    for row in rows:
-        if row.key not in done:
-            reason = f"over the budget of {config.limit}" if row.key in fits else "inputs and outputs are too large"
-            yield Skipped(item=row.key, reason=reason)
+    done = {row.key for row in chosen}
+    yield from (
+        Skipped(item=row.key, reason=f"over the budget of {config.limit}") for row in waiting if row.key not in done
+    )
 
 
 def io_bytes(graph: Graph) -> int:

@@ -71,7 +71,7 @@ def read_rows(folder: Path, cls: type[T], *, task_id: str | None = None) -> list
         try:
             table = pq.read_table(path, columns=schema.names, filters=filters, partitioning=None)
             tables.append(table.select(schema.names).cast(schema))
-        except (pa.ArrowInvalid, pa.ArrowKeyError, KeyError, ValueError, OSError) as error:
+        except (pa.ArrowException, KeyError, ValueError, OSError) as error:
             raise ValueError(f"{path}: not a table of {cls.__name__}: {str(error).splitlines()[0]}") from error
     return [row for table in tables for row in from_table(table.replace_schema_metadata(schema.metadata), cls)]
 

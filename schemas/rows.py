@@ -6,8 +6,6 @@ Each row type names its identity in `KEY`; ids are content hashes made by `conte
 Reads and writes nothing. `schemas.arrow` derives the Arrow schema from the annotations, `data.card` the field docs.
 """
 
-import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NewType, Protocol
@@ -34,8 +32,7 @@ def content_id(*parts: str | bytes) -> str:
     digest = xxhash.xxh3_128()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        digest.update(struct.pack("<Q", len(raw)))
-        digest.update(raw)
+        digest.update(len(raw).to_bytes(8, "little") + raw)
     return str(digest.hexdigest())
 
 
@@ -138,6 +135,8 @@ class GraphRecord:
     """As in ModelRef."""
     modality: str
     """As in ModelRef."""
+    license: str
+    """As in ModelRef."""
     entry_point: str
     """What was called: "forward"."""
     capture: str
@@ -189,6 +188,8 @@ class CanonicalGraph:
     """The representative's family."""
     modality: str
     """The representative's modality."""
+    license: str
+    """The representative's licence, as in ModelRef."""
     num_nodes: int
     """Number of nodes."""
     num_ops: int
@@ -210,6 +211,10 @@ class Member:
     """The graph's architecture key."""
     family: str
     """The graph's family."""
+    modality: str
+    """The graph's modality."""
+    license: str
+    """The graph's licence, as in ModelRef."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +230,10 @@ class Occurrence:
     """Indices of the piece's call nodes in the parent's canonical graph, ascending."""
     subgraph: str
     """Subgraph.key of the piece."""
+    kind: str
+    """As in Subgraph, in this parent."""
+    rule: str
+    """As in Subgraph, at this place."""
     repeats: int
     """How many places of the parent hold this very piece; this row is the first of them."""
 
@@ -245,9 +254,10 @@ class Subgraph:
     topology: str
     """As in CanonicalGraph."""
     kind: str
-    """sole_op, typical or fusible."""
+    """fusible: one kernel could compute it. typical: a block that its graph repeats. sole_op: one op that computes. A
+    piece found as several kinds is one row, of the first of these kinds."""
     rule: str
-    """The rule that admitted the piece."""
+    """The rule that admitted it: fusible pieces are maximal or grown, typical ones repeated, sole ops single."""
     pattern: str
     """The piece's compute ops in order, for people: "add > layer_norm > gelu"."""
     num_ops: int
@@ -259,11 +269,11 @@ class Subgraph:
     occurrences: int
     """Number of places over all classes."""
     families: tuple[str, ...]
-    """Architecture families that contain it, sorted."""
+    """Architecture families of all graphs that contain it, sorted."""
     modalities: tuple[str, ...]
-    """Modalities that contain it, sorted."""
+    """Modalities of all graphs that contain it, sorted."""
     licenses: tuple[str, ...]
-    """Licences of the libraries or models it comes from, sorted."""
+    """Licences of all graphs that contain it, sorted."""
     graph: Graph
     """The piece as a graph of its own."""
 
@@ -609,7 +619,7 @@ class Failure:
     """Traceback or standard error, cut to 4,000 characters, machine paths removed."""
 
 
-ROW_TYPES: Sequence[type] = (
+ROW_TYPES: tuple[type, ...] = (
     ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member, Occurrence, Subgraph, Pick, Environment,
     Profile, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """Families: variants, order, budget, split and conservation."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -93,6 +94,13 @@ def test_small_and_large_pieces_are_left_out_with_a_reason():
     candidates, skipped = split_rows(propose(subgraphs=[big, single], config=FamiliesConfig()))
     assert not candidates
     assert [row.reason for row in skipped] == ["larger than 64 MiB", "fewer than 2 compute ops"]
+
+
+def test_only_fusible_pieces_make_tasks():
+    others = [replace(RELU, kind="typical"), replace(SOFTMAX, kind="sole_op")]
+    candidates, skipped = split_rows(propose(subgraphs=[GELU, *others], config=FamiliesConfig()))
+    assert [row.title for row in candidates] == [GELU.pattern]
+    assert skipped == [Skipped(item=row.key, reason="not a fusible piece") for row in others]
 
 
 def test_a_family_whose_ops_refuse_other_dtypes_is_left_out():

@@ -16,9 +16,10 @@ from tests.data.tiny_run import CLASS, FAILURE, add_relu, with_rows, write_run
 pytestmark = pytest.mark.torch
 
 GRAPH = GraphRecord(
-    graph_id="graph", architecture="arch", name="alpha", family="alpha", modality="text-encoder", entry_point="forward",
-    capture="dynamo-eval", rung="fake", break_index=0, break_count=1, break_reason="", num_nodes=5, num_ops=2,
-    num_parameters=0, numeric=NumericCheck.EQUAL, numeric_detail="", graph=add_relu(4, 8),
+    graph_id="graph", architecture="arch", name="alpha", family="alpha", modality="text-encoder",
+    license="apache-2.0", entry_point="forward", capture="dynamo-eval", rung="fake", break_index=0, break_count=1,
+    break_reason="", num_nodes=5, num_ops=2, num_parameters=0, numeric=NumericCheck.EQUAL, numeric_detail="",
+    graph=add_relu(4, 8),
 )  # fmt: skip
 NUMERIC = replace(FAILURE, stage="graphs", item="other", kind=FailureKind.NUMERIC)
 KEYS = """models graphs classes subgraphs profiles tasks variants failures failures_unknown seconds peak_rss_gib

@@ -73,7 +73,8 @@ CONFIG = ModelConfig(
 )  # fmt: skip
 CLASS = CanonicalGraph(
     key="class", shape_free="sf", dtype_free="df", structure="st", topology="to", members=1, representative="graph",
-    name="alpha", family="alpha", modality="text-encoder", num_nodes=5, num_ops=2, graph=add_relu(4, 8),
+    name="alpha", family="alpha", modality="text-encoder", license="apache-2.0", num_nodes=5, num_ops=2,
+    graph=add_relu(4, 8),
 )  # fmt: skip
 PIECE = Subgraph(
     key="piece", shape_free="psf", dtype_free="pdf", structure="pst", topology="pto", kind="fusible", rule="maximal",
@@ -112,8 +113,21 @@ RUN_TABLES: Tables = {
     "configs.failures": [FAILURE],
     "links": [ConfigLink(model=row.model, architecture="arch") for row in MODELS[:2]],
     "classes": [CLASS],
-    "members": [Member(graph_id="graph", key="class", architecture="arch", family="alpha")],
-    "occurrences": [Occurrence(parent="class", nodes_id="n", nodes=(2, 3), subgraph="piece", repeats=1)],
+    "members": [
+        Member(
+            graph_id="graph",
+            key="class",
+            architecture="arch",
+            family="alpha",
+            modality="text-encoder",
+            license="apache-2.0",
+        )
+    ],
+    "occurrences": [
+        Occurrence(
+            parent="class", nodes_id="n", nodes=(2, 3), subgraph="piece", kind="fusible", rule="maximal", repeats=1
+        )
+    ],
     "subgraphs": [PIECE],
     "profiles": [PROFILE],
     "environments": [ENVIRONMENT],

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.plain
 def record(graph: Graph, graph_id: str, name: str = "bert/BertModel") -> GraphRecord:
     return GraphRecord(
         graph_id=graph_id, architecture=f"a{graph_id}", name=name, family="bert", modality="text-encoder",
-        entry_point="forward", capture="dynamo-eval", rung="fake", break_index=0, break_count=1, break_reason="",
-        num_nodes=len(graph.nodes), num_ops=graph.num_ops, num_parameters=0, numeric=NumericCheck.EQUAL,
-        numeric_detail="", graph=graph,
+        license="apache-2.0", entry_point="forward", capture="dynamo-eval", rung="fake", break_index=0,
+        break_count=1, break_reason="", num_nodes=len(graph.nodes), num_ops=graph.num_ops, num_parameters=0,
+        numeric=NumericCheck.EQUAL, numeric_detail="", graph=graph,
     )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ import pytest
 from data.processes import processes
 from tests.flows.toy import TOY
 
+pytestmark = pytest.mark.build
 ROOT = Path(__file__).resolve().parent.parent.parent
 EVENTS = ("start", "item", "computed", "written", "renamed", "done")
-QUICK = (("configs", "renamed", 0),)
 MATRIX = tuple(
     (s.name, e, 1 if s.scope == "item" else 0) for s in TOY for e in EVENTS if (e, s.scope) != ("item", "table")
 )
@@ -55,21 +55,11 @@ def _words(pid: int) -> str:
         return ""
 
 
-@pytest.mark.plain
-@pytest.mark.parametrize("where", QUICK, ids=str)
-def test_a_killed_build_continues_to_the_same_bytes(
-    tmp_path: Path, where: tuple[str, str, int], undisturbed: dict[str, bytes]
-) -> None:
-    kill_and_resume(tmp_path / "run", where, undisturbed)
-
-
-@pytest.mark.build
-@pytest.mark.parametrize("where", [where for where in MATRIX if where not in QUICK], ids=str)
+@pytest.mark.parametrize("where", MATRIX, ids=str)
 def test_wherever_it_is_killed(tmp_path: Path, where: tuple[str, str, int], undisturbed: dict[str, bytes]) -> None:
     kill_and_resume(tmp_path / "run", where, undisturbed)
 
 
-@pytest.mark.build
 def test_prefect_gives_the_same_bytes_and_leaves_no_server_behind(
     tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
@@ -90,6 +80,5 @@ def _environment(pid: int) -> str:
         return ""
 
 
-@pytest.mark.plain
 def test_the_matrix_covers_every_stage() -> None:
     assert {where[0] for where in MATRIX} == {stage.name for stage in TOY}

@@ -109,7 +109,10 @@ def group(*, configs: Sequence[ModelConfig], config: Nothing) -> Iterator[Member
         if row.name == "f":
             yield Skipped(item=row.architecture, reason="f is skipped")
         elif row.name != "vanish":
-            yield Member(graph_id=row.architecture, key="k", architecture=row.architecture, family=row.family)
+            yield Member(
+                graph_id=row.architecture, key="k", architecture=row.architecture, family=row.family,
+                modality=row.modality, license=row.license,
+            )  # fmt: skip
 
 
 TOY: tuple[Stage, ...] = (

@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
+from fusion_mining.blocks import blocks as repeated
 from fusion_mining.cut import cut
 from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, grow, regions
 from fusion_mining.mine import MineConfig, mine
 from fusion_mining.op_classes import CLASSES, LEGALITY, classes_of
 from fusion_mining.pieces import PickConfig, PiecesConfig, collect, io_bytes, pick
+from fusion_mining.sole import sole_ops
 from schemas.canonical import canonicalize
 from schemas.graph import Graph, check
-from schemas.rows import CanonicalGraph, Occurrence, Pick, Skipped, Subgraph
+from schemas.rows import CanonicalGraph, Member, Occurrence, Pick, Skipped, Subgraph
 from tests.fusion_mining.test_grow import mixed_graphs
 from tests.schemas.drafts import Draft, Ref, spec
 
@@ -27,7 +29,7 @@ def class_row(graph: Graph, name: str = "bert") -> CanonicalGraph:
     return CanonicalGraph(
         key=keys.exact, shape_free=keys.shape_free, dtype_free=keys.dtype_free, structure=keys.structure,
         topology=keys.topology, members=1, representative=name, name=name, family=name, modality=f"m-{name}",
-        num_nodes=len(form.graph.nodes), num_ops=form.graph.num_ops, graph=form.graph,
+        license="", num_nodes=len(form.graph.nodes), num_ops=form.graph.num_ops, graph=form.graph,
     )  # fmt: skip
 
 
@@ -164,8 +166,22 @@ def test_every_piece_cuts_into_a_legal_graph(graph: Graph):
 
 # --- stages ---------------------------------------------------------------------------------------------------------
 def test_repeated_blocks_are_one_occurrence_with_a_count():
-    rows = list(mine(class_row(blocks(5)), CONFIG))
-    assert [(len(row.nodes), row.repeats) for row in rows if isinstance(row, Occurrence)] == [(2, 5)]
+    rows = [row for row in mine(class_row(blocks(5)), CONFIG) if isinstance(row, Occurrence)]
+    assert sorted((row.kind, row.rule, len(row.nodes), row.repeats) for row in rows) == [
+        ("fusible", "maximal", 2, 5),
+        ("sole_op", "single", 1, 5),
+        ("sole_op", "single", 1, 5),
+        ("sole_op", "single", 1, 5),
+        ("typical", "repeated", 3, 5),
+    ]
+
+
+def test_a_piece_found_as_two_kinds_is_of_the_first():
+    graph = chain(*("torch.exp", "torch.relu", "torch.sin") * 2)
+    rows = [row for row in mine(class_row(graph), CONFIG) if isinstance(row, Occurrence)]
+    (row,) = [row for row in rows if row.repeats == 2 and len(row.nodes) == 3]
+    assert row.kind == "fusible"
+    assert not any(row.kind == "typical" for row in rows)
 
 
 @given(mixed_graphs())
@@ -174,38 +190,67 @@ def test_occurrences_count_every_place_and_keys_hold(graph: Graph):
     row = class_row(graph)
     found = list(mine(row, CONFIG))
     places = [item for item in found if isinstance(item, Occurrence)]
-    sets = {*grow(row.graph, CONFIG.grow).sets, *regions(row.graph, CONFIG.grow).sets}
-    assert sum(item.repeats for item in places) == len(sets)
+    fusible = {*grow(row.graph, CONFIG.grow).sets, *regions(row.graph, CONFIG.grow).sets}
+    sets = {*fusible, *(nodes for block in repeated(row.graph, CONFIG.blocks) for nodes in block), *sole_ops(row.graph)}
+    assert len(fusible) <= sum(item.repeats for item in places) <= len(sets)
     assert {item.nodes for item in places} <= sets
     assert len({item.subgraph for item in places}) == len(places)
     for item in places:
         form = canonicalize(cut(row.graph, item.nodes), free_outputs=True)
         assert form.keys.exact == item.subgraph
-    if not places:
-        assert found == [Skipped(item=row.key, reason="no fusible piece")]
+    assert (Skipped(item=row.key, reason="no fusible piece") in found) == (not fusible)
+
+
+def members_of(row: CanonicalGraph, *names: str) -> list[Member]:
+    return [
+        Member(graph_id=f"{row.key}{name}", key=row.key, architecture=name, family=name, modality=f"m-{name}",
+               license=f"l-{name}")
+        for name in names
+    ]  # fmt: skip
+
+
+def all_subgraphs_of(*graphs: Graph) -> list[Subgraph]:
+    rows = [class_row(graph, f"family{k}") for k, graph in enumerate(graphs)]
+    found = [item for row in rows for item in mine(row, CONFIG) if isinstance(item, Occurrence)]
+    members = [member for row in rows for member in members_of(row, row.name, f"{row.name}b")]
+    return list(collect(occurrences=found, classes=rows, members=members, config=PiecesConfig()))
 
 
 def subgraphs_of(*graphs: Graph) -> list[Subgraph]:
-    rows = [class_row(graph, f"family{k}") for k, graph in enumerate(graphs)]
-    found = [item for row in rows for item in mine(row, CONFIG) if isinstance(item, Occurrence)]
-    return list(collect(occurrences=found, classes=rows, config=PiecesConfig()))
+    return [row for row in all_subgraphs_of(*graphs) if row.kind == "fusible"]
 
 
 def test_collect_counts_graphs_places_families():
     (row,) = subgraphs_of(blocks(2), blocks(3))
     assert (row.document_frequency, row.occurrences) == (2, 5)
-    assert row.families == ("family0", "family1")
-    assert row.modalities == ("m-family0", "m-family1")
+    names = ("family0", "family0b", "family1", "family1b")  # of all members, not of representatives alone
+    assert row.families == names
+    assert row.modalities == tuple(f"m-{name}" for name in names)
+    assert row.licenses == tuple(f"l-{name}" for name in names)
     assert (row.pattern, row.rule, row.num_ops) == ("add > gelu", "maximal", 2)
     assert canonicalize(row.graph, free_outputs=True).keys.exact == row.key
 
 
 def test_collect_refuses_a_piece_that_is_not_what_was_mined():
     parent = class_row(blocks(2))
-    (row,) = [item for item in mine(parent, CONFIG) if isinstance(item, Occurrence)]
+    row = next(item for item in mine(parent, CONFIG) if isinstance(item, Occurrence))
     wrong = replace(row, subgraph="0" * 32)
     with pytest.raises(RuntimeError, match="mine again"):
-        list(collect(occurrences=[wrong], classes=[parent], config=PiecesConfig()))
+        list(collect(occurrences=[wrong], classes=[parent], members=[], config=PiecesConfig()))
+
+
+def test_kinds_agree_over_graphs():
+    """A block of one graph that is a fusible piece of another is one row, of kind fusible."""
+    unit = ("torch.exp", "torch.relu", "torch.sin")
+    once, twice = class_row(chain(*unit), "a"), class_row(chain(*unit * 2), "b")
+    found = [item for row in (once, twice) for item in mine(row, CONFIG) if isinstance(item, Occurrence)]
+    key = canonicalize(chain(*unit), free_outputs=True).keys.exact
+    split = [replace(r, kind="typical", rule="repeated") if r.parent == twice.key else r for r in found]
+    (row,) = [
+        row for row in collect(occurrences=split, classes=[once, twice], members=[], config=PiecesConfig())
+        if row.key == key
+    ]  # fmt: skip
+    assert (row.kind, row.document_frequency, row.occurrences) == ("fusible", 2, 3)
 
 
 def chain(*targets: str, width: int = 8) -> Graph:
@@ -230,6 +275,15 @@ def test_pick_is_deterministic_spreads_and_accounts_for_every_piece():
     assert len({topologies[item.subgraph] for item in picks}) == 3
     skipped = [item for item in found if isinstance(item, Skipped)]
     assert {item.subgraph for item in picks} | {item.item for item in skipped} == {row.key for row in rows}
+
+
+def test_only_fusible_pieces_are_picked():
+    rows = all_subgraphs_of(blocks(3))
+    found = list(pick(subgraphs=rows, config=PickConfig()))
+    kinds = {row.key: row.kind for row in rows}
+    assert sorted(kinds.values()) == ["fusible", "sole_op", "sole_op", "sole_op", "typical"]
+    assert [kinds[item.subgraph] for item in found if isinstance(item, Pick)] == ["fusible"]
+    assert {item.reason for item in found if isinstance(item, Skipped)} == {"not a fusible piece"}
 
 
 def test_pieces_too_large_for_memory_are_not_picked():

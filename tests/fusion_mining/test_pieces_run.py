@@ -1,16 +1,20 @@
 """On real captured graphs: canonical graphs, functional graphs and pieces compute what their parents compute."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of
 from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, grow, regions
+from fusion_mining.pieces import compute_ops
 from fusion_mining.profile import ProfileConfig, profile
+from fusion_mining.sole import sole_ops
 from passbench.inputs import materialize
 from schemas.canonical import canonicalize
 from schemas.fx import lift, lower, propagate
@@ -136,15 +140,64 @@ def test_every_piece_computes_the_parents_values(name: str, request: pytest.Fixt
     config = GrowConfig()
     sets = [*grow(graph, config).sets, *regions(graph, config).sets]
     assert len(sets) >= (8 if name == "block" else 1)
-    for nodes in sets:
-        piece = cut(graph, nodes)
-        inputs = [recorder.values[k] for k in inputs_of(graph, nodes)]
-        outputs = [recorder.values[nodes[k - len(piece.nodes) + len(nodes) + 1]] for k in piece.nodes[-1].inputs]
+    single = sole_ops(graph)
+    assert len(single) >= (14 if name == "block" else 2)
+    for nodes in [*sets, *single]:
+        assert_computes_the_same(graph, nodes, recorder.values)
+
+
+def assert_computes_the_same(graph: Graph, nodes: Sequence[int], values: list[Any]) -> None:
+    """A piece, given the parent's own values, yields the parent's own values, in the recorded specs."""
+    piece = cut(graph, nodes)
+    inputs = [values[k] for k in inputs_of(graph, nodes)]
+    outputs = [values[nodes[k - len(piece.nodes) + len(nodes) + 1]] for k in piece.nodes[-1].inputs]
+    with torch.no_grad():
         assert same(lower(piece)(*fresh(inputs)), outputs)
-        again = propagate(piece)
-        for node, specs in zip(piece.nodes, again, strict=True):
-            if node.is_call:
-                assert [(s.dtype, s.shape) for s in specs] == [(s.dtype, s.shape) for s in node.outputs]
+    for node, specs in zip(piece.nodes, propagate(piece), strict=True):
+        if node.is_call:
+            assert [(s.dtype, s.shape) for s in specs] == [(s.dtype, s.shape) for s in node.outputs]
+
+
+# --- golden: blocks of real architectures ---------------------------------------------------------------------------
+LAYER = "linear linear linear scaled_dot_product_attention linear add layer_norm linear gelu linear add layer_norm"
+SMALL = '{"kind":"uniform","low":0.001,"high":0.02}'
+INDICES = '{"kind":"integers","low":0,"high":2}'
+BOTTLENECK = "conv2d batch_norm relu conv2d batch_norm relu conv2d batch_norm add relu"
+
+
+def bert() -> Graph:
+    """Twelve encoder layers, narrow."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(hidden_size=16, num_attention_heads=2, intermediate_size=32, vocab_size=50)
+    ids = torch.arange(16).reshape(2, 8)
+    mask = torch.ones(2, 8, dtype=torch.long)
+    mask[1, 5:] = 0
+    return captured(transformers.BertModel(config), ids, mask)
+
+
+def resnet50() -> Graph:
+    """Stages of 3, 4, 6 and 3 bottlenecks, the first of each with a shortcut of its own."""
+    timm = pytest.importorskip("timm")
+    return captured(timm.create_model("resnet50"), torch.randn(1, 3, 32, 32))
+
+
+@pytest.mark.parametrize(
+    ("build", "ops", "repeats"), [(bert, LAYER, [12]), (resnet50, BOTTLENECK, [2, 2, 3, 5])], ids=["bert", "resnet50"]
+)
+def test_blocks_of_real_models(build: Callable[[], Graph], ops: str, repeats: list[int]):
+    graph = functionalise(canonicalize(build()).graph)
+    first, *others = blocks(graph, BlocksConfig())
+    assert len(others) == (0 if build is bert else 1)
+    keys = Counter(canonicalize(cut(graph, nodes), free_outputs=True).keys.exact for nodes in first)
+    assert sorted(keys.values()) == repeats
+    specs = [graph.nodes[index].outputs[0] for index in graph.placeholders]
+    graph = replace(graph, inits=tuple(SMALL if spec.dtype == "float32" else INDICES for spec in specs))
+    recorder = Recorder(lower(graph))
+    with torch.no_grad():
+        recorder.run(*materialize(graph, seed=6))
+    for nodes in first:
+        assert " ".join(compute_ops(cut(graph, nodes))) == ops
+        assert_computes_the_same(graph, nodes, recorder.values)
 
 
 def picked(graph: Graph) -> Pick:

@@ -175,9 +175,16 @@ def test_variants_that_are_not_the_tasks_n_are_refused(harness, variants, tmp_pa
 
 def test_the_examples_do_what_they_are_for(harness):
     shapes = {torch.float32: (2, 16, 768), torch.float16: (5, 768), torch.bfloat16: (1, 9, 768)}
-    inputs = [[torch.randn(s, dtype=t)] * 2 + [torch.randn(768, dtype=t)] * 2 for t, s in shapes.items()]
+    inputs = [[torch.randn(s, dtype=t) for s in (shape, shape, (768,), (768,))] for t, shape in shapes.items()]
     variants = variants_of(LayerNorm(), inputs)
     right = graded(harness, EXAMPLES / "fused_add_layer_norm", variants)
     assert [row.verdict.value for row in right] == ["PASSED"] * 3, [row.detail for row in right]
     wrong = graded(harness, EXAMPLES / "wrong_add_layer_norm", variants)
     assert [row.verdict.value for row in wrong] == ["WRONG_VALUE"] * 3, [row.detail for row in wrong]
+
+
+def test_default_inductor_is_timed_beside_eager(variants, tmp_path):
+    with Harness(replace(SETTINGS, inductor=True)) as harness:
+        done = harness.grade(freeze(submission_at(tmp_path)), task_of(variants[:1]), variants[:1])
+    assert done.results[0].inductor_speedup > 0
+    assert [(timing.side, len(timing.eager_us)) for timing in done.timings] == [("inductor", 5)]

@@ -1,4 +1,4 @@
-"""The same fusion with a mistake: the bias is never added, so every output is wrong where the bias is not zero."""
+"""The same fusion with a mistake: the residual is subtracted, so every output has the right form and a wrong value."""
 
 import torch
 import triton
@@ -30,13 +30,14 @@ def add_layer_norm_kernel(x_ptr, y_ptr, weight_ptr, bias_ptr, out_ptr, rows, wid
     x = tl.load(x_ptr + offset, mask=inside, other=0.0)
     y = tl.load(y_ptr + offset, mask=inside, other=0.0)
     # The sum is rounded to the storage type, as the unfused graph does, so that both see the same values.
-    total = rounded(x.to(tl.float32) + y.to(tl.float32), x_ptr.dtype.element_ty)
+    total = rounded(x.to(tl.float32) - y.to(tl.float32), x_ptr.dtype.element_ty)
     mean = tl.sum(total, axis=1) / width
     centred = tl.where(inside, total - mean[:, None], 0.0)
     variance = tl.sum(centred * centred, axis=1) / width
     normal = centred * (1.0 / tl.sqrt(variance + eps))[:, None]
     weight = tl.load(weight_ptr + column, mask=column < width, other=0.0).to(tl.float32)
-    out = normal * weight[None, :]
+    bias = tl.load(bias_ptr + column, mask=column < width, other=0.0).to(tl.float32)
+    out = normal * weight[None, :] + bias[None, :]
     tl.store(out_ptr + offset, rounded(out, out_ptr.dtype.element_ty).to(out_ptr.dtype.element_ty), mask=inside)
 
 

@@ -1,0 +1,91 @@
+"""What lets a graph in: identity after rebuilding, honest memory, equal bits; and what keeps one out."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+from extract.admission import check_rebuilt, compare, estimate_bytes, first_unequal
+from extract.failures import NumericError, RoundtripError
+from schemas.fx import lift, lower
+from schemas.graph import Graph
+from schemas.rows import NumericCheck
+
+pytestmark = pytest.mark.torch
+MIB = 1 << 20
+
+
+def graph_of(function, *shapes: tuple[int, ...]) -> Graph:
+    """A graph of a function on float32 tensors, with the specs fake tensors give."""
+    gm = torch.fx.symbolic_trace(function)
+    FakeTensorProp(gm).propagate(*[torch.empty(shape) for shape in shapes])
+    return lift(gm)
+
+
+def chain(x, w):
+    return torch.relu(x @ w).add_(1.0).sum()
+
+
+def test_an_honest_graph_gets_in():
+    graph = graph_of(chain, (8, 16), (16, 4))
+    specs = check_rebuilt(graph)
+    found = compare(lower(graph), graph, needed=estimate_bytes(graph, specs), limit=MIB, seed=0)
+    assert found.numeric is NumericCheck.EQUAL
+
+
+def test_wrong_recorded_shapes_are_found():
+    graph = graph_of(chain, (8, 16), (16, 4))
+    nodes = list(graph.nodes)
+    spec = nodes[2].outputs[0]
+    nodes[2] = replace(nodes[2], outputs=(replace(spec, shape=(8, 5)),))
+    with pytest.raises(RoundtripError, match=r"node 2 .*recorded float32\[8, 5\], rebuilt float32\[8, 4\]"):
+        check_rebuilt(replace(graph, nodes=tuple(nodes)))
+
+
+def test_a_graph_that_computes_something_else_is_found():
+    graph = graph_of(chain, (8, 16), (16, 4))
+    other = graph_of(lambda x, w: torch.relu(x @ w).add_(1.001).sum(), (8, 16), (16, 4))
+    with pytest.raises(NumericError, match="output 0"):
+        compare(lower(other), graph, needed=0, limit=MIB, seed=0)
+
+
+def test_a_traced_graph_that_does_not_run_says_so():
+    graph = graph_of(lambda x: torch.relu(x), (4,))
+    broken = torch.fx.symbolic_trace(lambda x: torch.linalg.cholesky(x))
+    found = compare(broken, graph, needed=0, limit=MIB, seed=0)
+    assert found.numeric is NumericCheck.NOT_RUNNABLE and found.detail
+
+
+def test_estimate_counts_inputs_and_the_largest_live_set():
+    def three(x):
+        a = x + 1
+        b = a * 2
+        return (b - a).view(-1).sum()
+
+    graph = graph_of(three, (256, 1024))
+    counted = estimate_bytes(graph, check_rebuilt(graph)) / MIB
+    assert 4.0 <= counted <= 4.0 * 1.3, "input, a, b and b - a are alive together"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (torch.tensor([1.0, float("nan")]), torch.tensor([1.0, float("nan")]), True),
+        (torch.tensor([0.0]), torch.tensor([-0.0]), False),
+        (torch.tensor([float("nan")]), torch.tensor([torch.finfo(torch.float32).max]), False),
+        (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), False),
+        (torch.tensor([1 + 2j]), torch.tensor([1 + 2j]), True),
+        (torch.tensor(True), torch.tensor(True), True),
+        (torch.zeros(2, 3), torch.zeros(3, 2), False),
+        (torch.arange(6).reshape(2, 3).T, torch.arange(6).reshape(2, 3).T.contiguous(), True),
+        (3, 3, True),
+        (3, None, False),
+    ],
+)
+def test_equality_is_by_bits(left, right, equal):
+    assert (first_unequal([left], [right]) == "") is equal
+
+
+def test_lost_outputs_are_found():
+    assert first_unequal([1, 2], [1]) == "2 outputs became 1"
