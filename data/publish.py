@@ -63,12 +63,17 @@ def publish(run: Path) -> Published:
 
 # --- writing --------------------------------------------------------------------------------------------------------
 class _Shards:
-    """The Parquet files of one split: closed row groups near ROW_GROUP_BYTES, a new file after SHARD_BYTES."""
+    """The Parquet files of one split: closed row groups near ROW_GROUP_BYTES, a new file after SHARD_BYTES.
+
+    A file is made in memory (compressed) and written at its end: a full disk then meets a plain write, whereas the
+    Parquet writer would abort the process.
+    """
 
     def __init__(self, folder: Path, split: str, schema: pa.Schema) -> None:
         self.folder, self.split, self.schema = folder, split, schema
         self.files: list[Path] = []
         self.writer: pq.ParquetWriter | None = None
+        self.sink = pa.BufferOutputStream()
         self.pending: list[pa.Table] = []
         self.rows = self.pending_bytes = self.file_bytes = 0
 
@@ -94,11 +99,13 @@ class _Shards:
     def open(self) -> pq.ParquetWriter:
         self.files.append(self.folder / f"{self.split}-{len(self.files):05d}.parquet")
         options = {"compression": "zstd", "write_page_index": True, "use_content_defined_chunking": True}
-        return pq.ParquetWriter(self.files[-1], self.schema, **options)
+        self.sink = pa.BufferOutputStream()
+        return pq.ParquetWriter(self.sink, self.schema, **options)
 
     def end_file(self) -> None:
         if self.writer is not None:
             self.writer.close()
+            self.files[-1].write_bytes(self.sink.getvalue())
         self.writer, self.file_bytes = None, 0
 
     def close(self) -> None:

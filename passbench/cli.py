@@ -83,7 +83,7 @@ def show(
     except ValueError as error:
         _fail(error)
     typer.echo(f"{found.title}\ntask {found.task_id} version {found.version}, split {found.split}")
-    typer.echo(f"from {', '.join(found.families)}; in {found.document_frequency} graph classes")
+    typer.echo(f"from {', '.join(found.families)}; in at least {found.document_frequency} graph classes")
     for row in variants:
         typer.echo(f"  {row.index:2} {row.dtype:9} {row.shapes}")
     typer.echo(f"\n# variant {variant}\n{source_of(variants[variant].graph)}")

@@ -394,7 +394,7 @@ class Task:
     max_functions: int
     """Most distinct replacement functions a submission may have."""
     document_frequency: int
-    """Number of graph classes that contain a piece of the family."""
+    """A lower bound on the number of graph classes that contain a piece of the family: that of its commonest member."""
     families: tuple[str, ...]
     """Architecture families the pieces come from, sorted."""
     modalities: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Which functions a graph may call, and their one qualified name each.
 
 Is: the allow-list of namespaces, `name_of(function)` and `resolve(name)`, inverses of each other. A graph is data
-from anywhere, so `resolve` never imports what a name asks for: it only looks up the namespaces below.
+from anywhere, so `resolve` never imports what a name asks for: it only looks up the namespaces below; a custom op may
+load the one library that is known to register it.
 Needs torch. Run: not runnable; `schemas.fx` uses it in both directions.
 """
 
@@ -10,6 +11,8 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -95,6 +98,28 @@ def _name_of_operator(function: Any) -> str | None:
     return None
 
 
+OP_LIBRARIES = {"transformers": "transformers.integrations.moe", "torchvision": "torchvision"}
+"""Namespace of custom ops -> the module whose import registers them; loaded on demand, where it is installed."""
+
+
+def _custom_op(name: str) -> Any:
+    """An op of `torch.ops`, after loading the known library of its namespace if need be; None if there is none."""
+    parts = name.split(".")[2:]
+    found = _lookup(parts)
+    if found is None and parts[0] in OP_LIBRARIES and find_spec(OP_LIBRARIES[parts[0]].split(".")[0]):
+        import_module(OP_LIBRARIES[parts[0]])
+        found = _lookup(parts)
+    return found
+
+
+def _lookup(parts: list[str]) -> Any:
+    found: Any = torch.ops
+    for part in parts:
+        found = getattr(found, part, None) if not part.startswith("__") else None
+    is_op = isinstance(found, torch._ops.OpOverload | torch._ops.OpOverloadPacket | torch._ops.HigherOrderOperator)
+    return found if is_op else None
+
+
 def name_of(function: Any) -> str:
     """The qualified name of a function; raises ValueError if it is not one a graph may call."""
     name = _name_of_operator(function) or _tables()[1].get(id(function))
@@ -107,11 +132,12 @@ def name_of(function: Any) -> str:
 def resolve(name: str) -> Any:
     """The function of a qualified name; raises ValueError if a graph may not call it or this torch lacks it."""
     if name.startswith("torch.ops."):
-        found: Any = torch.ops
-        for part in name.split(".")[2:]:
-            found = getattr(found, part, None) if not part.startswith("__") else None
-        if isinstance(found, torch._ops.OpOverload | torch._ops.OpOverloadPacket | torch._ops.HigherOrderOperator):
+        found = _custom_op(name)
+        if found is not None:
             return found
     elif name in _tables()[0]:
         return _tables()[0][name]
+    space = name.split(".")[2] if name.startswith("torch.ops.") and name.count(".") > 1 else ""
+    if space in OP_LIBRARIES:
+        raise ValueError(f"the custom op {name!r} needs the package {OP_LIBRARIES[space].split('.')[0]}: install it")
     raise ValueError(f"unknown call target {name!r}: not allowed in a graph, or not in torch {torch.__version__}")

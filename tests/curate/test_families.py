@@ -82,10 +82,17 @@ def test_every_piece_is_a_variant_origin_or_skipped_exactly_once(limit):
     assert len(skipped) == len(ALL) - len(used)
 
 
-def test_the_first_pick_covers_most_transitions():
-    candidates, skipped = split_rows(propose(subgraphs=ALL, config=FamiliesConfig(task_limit=1)))
+def test_among_equally_widespread_families_the_first_pick_covers_most_transitions():
+    alike = [replace(item, families=("bert",)) for item in ALL]
+    candidates, skipped = split_rows(propose(subgraphs=alike, config=FamiliesConfig(task_limit=1)))
     assert candidates[0].title == RELU.pattern, "mul > add > relu has two transitions, the others one"
     assert {row.reason for row in skipped} == {"over the budget of 1 tasks"}
+
+
+def test_a_widespread_family_goes_before_a_longer_rare_one():
+    spread = [replace(item, families=("bert",) if item is RELU else ("bert", "gpt2", "vit")) for item in ALL]
+    candidates, _ = split_rows(propose(subgraphs=spread, config=FamiliesConfig(task_limit=1)))
+    assert candidates[0].title != RELU.pattern
 
 
 def test_small_and_large_pieces_are_left_out_with_a_reason():

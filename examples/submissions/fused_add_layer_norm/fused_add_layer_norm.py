@@ -53,12 +53,12 @@ def add_layer_norm(x, y, weight, bias, eps):
     return out
 
 
-def pattern(x, y, weight, bias, eps):
+def pattern(x, y, shape, weight, bias, eps):
     total = x + y
-    return torch.nn.functional.layer_norm(total, (768,), weight, bias, eps)
+    return torch.nn.functional.layer_norm(total, shape, weight, bias, eps)
 
 
-def replacement_args(x, y, weight, bias, eps):
+def replacement_args(x, y, shape, weight, bias, eps):
     return (x, y, weight, bias, eps)
 
 
