@@ -19,7 +19,9 @@ $(MARK): pyproject.toml constraints.txt
 
 run: install
 	$(BIN)/passnet build --out $(RUN)
-	$(BIN)/passbench demo --tasks $(RUN)/datasets/PassBench/latest --out $(RUN)/results
+	$(BIN)/passbench run examples/submissions/fused_add_layer_norm --tasks $(RUN) --out $(RUN)/results
+	$(BIN)/passbench run examples/submissions/wrong_add_layer_norm --tasks $(RUN) --out $(RUN)/results
+	$(BIN)/passnet status --out $(RUN)
 
 check: install
 	$(BIN)/ruff check .
