@@ -45,6 +45,8 @@ Seed = Annotated[int | None, typer.Option(help="Seed of every sampled choice. [d
 Preset = Annotated[str, typer.Option(help="default (about 40 architectures) or small (three, a first look).")]
 Setting = Annotated[list[str] | None, typer.Option("--set", help="STAGE.FIELD=VALUE (JSON), repeatable.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Do everything again, even what is done.")]
+WIDTH = 150
+"""Columns of output that goes to no terminal."""
 DEFAULT_OUT = Path("runs/default")
 
 
@@ -73,7 +75,7 @@ def _config(preset: str, settings: list[str] | None, **changes: Any) -> configs.
 def _run_plan(out: Path, config: configs.BuildConfig, make: Callable[..., Plan]) -> None:
     with watcher(Console(stderr=True)) as observer:
         outcome = build(out, config, make(observer=observer))
-    print_outcome(Console(), outcome)
+    print_outcome(_console(), outcome)
 
 
 @app.command("build")
@@ -137,7 +139,7 @@ def status(out: Out = DEFAULT_OUT, debug: Debug = False) -> None:
     """
     with _one_line_errors(debug):
         store = _existing(out)
-        print_funnel(Console(), funnel(store, STAGES))
+        print_funnel(_console(), funnel(store, STAGES))
         record = store.read_json("run.json") or {}
         done = "finished" if record.get("finished") else "not finished: `passnet build` continues it"
         typer.echo(f"{out}: {done}")
@@ -167,7 +169,7 @@ def show(
             stage_named(table.removesuffix(".failures"))
         else:
             producer_of(table)
-        print_rows(Console(), store, table, (key, limit))
+        print_rows(_console(), store, table, (key, limit))
 
 
 @app.command()
@@ -187,6 +189,12 @@ def doctor(
         mark = "ok " if check.ok else "NO "
         typer.echo(f"{mark} {check.name:<16} {check.found}" + ("" if check.ok else f"   -> {check.advice}"))
     raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+
+
+def _console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for a row in a pipe or file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
 
 
 def _existing(out: Path) -> RunDirectory:

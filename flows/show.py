@@ -26,23 +26,28 @@ LONG_COLUMNS = frozenset({"graph", "detail", "config", "nodes", "variants", "eag
 """Columns too long for a listing."""
 
 
+REPEATED = frozenset({"environments"})
+"""Tables whose rows stand in every shard again; their number says nothing."""
+
+
 def print_funnel(console: Console, rows: list[FunnelRow]) -> None:
-    """The funnel as a table: stage, in, out, failures by kind, skipped by reason, seconds."""
+    """The funnel as a table, and below it why items failed or were left out."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (("stage", "left"), ("in", "right"), ("out", "right"), ("also", "left"), ("failures", "left"),
-                          ("skipped", "left"), ("s", "right")):  # fmt: skip
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for name in ("stage", "in", "out", "also", "failed", "skipped", "seconds"):
+        table.add_column(name, justify="left" if name in ("stage", "also") else "right", no_wrap=True)
     for row in rows:
         main, *others = row.out.items()
+        also = ", ".join(f"{name} {count}" for name, count in others if name not in REPEATED)
+        failed, skipped = sum(row.failures.values()), sum(row.skipped.values())
         table.add_row(
-            row.stage, str(row.read), str(main[1]), _counts(dict(others)), _counts(row.failures), _counts(row.skipped),
-            f"{row.seconds:.0f}",
+            row.stage, f"{row.read:,}", f"{main[1]:,}", also, str(failed or ""), f"{skipped:,}" if skipped else "",
+            f"{row.seconds:,.0f}",
         )  # fmt: skip
     console.print(table)
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return "\n".join(f"{name} {count}" for name, count in counts.items())
+    for row in rows:
+        for kind, reasons in (("failed", row.failures), ("skipped", row.skipped)):
+            for reason, count in reasons.items():
+                console.print(f"  {row.stage}: {count:,} {kind}: {reason}", highlight=False, soft_wrap=True)
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:
@@ -58,7 +63,7 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
         dataset = outcome.run / outcome.datasets["PassNet-Dataset"]
         _next(console, f"passnet show subgraphs{out}", "the pieces; add a key's beginning to read one as source")
         _next(console, f"passnet show graphs.failures{out}", "why architectures yielded no graph")
-        _next(console, f"passbench list {outcome.run}", "the benchmark's tasks")
+        _next(console, f"passbench list --tasks {outcome.run}", "the benchmark's tasks")
         _next(console, f"python -c \"from datasets import load_dataset as d; print(d('{dataset}', 'fusible'))\"", "")
     else:
         _next(console, f"passnet build{out}", "continue to the datasets")

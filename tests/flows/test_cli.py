@@ -83,8 +83,8 @@ def test_an_unknown_engine_and_a_wrong_stage_setting_are_one_line(tmp_path: Path
 def test_status_shows_the_funnel(toy_run: Path) -> None:
     code, out, _ = passnet("status", "--out", str(toy_run))
     assert code == 0
-    assert "build_error 1" in out
-    assert "crash 1" in out
+    assert "configs: 1 failed: build_error" in out
+    assert "configs: 1 failed: crash" in out
     assert "not finished: `passnet build` continues it" in out
 
 
