@@ -24,6 +24,8 @@ from flows.stages import STAGES, Stage
 
 ENGINES = ("prefect", "local")
 PUBLISH = "data.publish:publish"
+PUBLISH_VERSION = 1
+"""Raised when the published form changes, so that unchanged tables are published again."""
 DATASETS = {"PassNet-Dataset": "dataset", "PassBench": "bench"}
 """Dataset name -> the field of `data.publish.Published` that holds its folder."""
 
@@ -122,6 +124,7 @@ def _publish(runner: Runner, plan: Plan) -> dict[str, str]:
     """Publish unless the very same tables were published already; returns dataset name -> folder in the run."""
     store = runner.store
     digests = {record.file: record.digest for stage in plan.stages for record in _outputs(store, stage)}
+    digests["publish version"] = str(PUBLISH_VERSION)
     try:
         before: Any = store.read_json("publish.json")
     except StoreError:
