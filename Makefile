@@ -30,7 +30,7 @@ check: install
 	$(BIN)/lint-imports
 
 plain: install
-	$(BIN)/python -m pytest -m plain
+	$(BIN)/python -m pytest -m plain -n 2
 
 test: check plain
 	$(BIN)/python -m pytest -m "torch or build" -n 2 --dist loadfile

@@ -112,21 +112,34 @@ def build_config(cls: Any, settings: Mapping[str, Any]) -> Any:
     for name in settings:
         if name not in known:
             raise ValueError(f"{cls.__name__} has no setting {name!r}; it has {', '.join(known)}")
-    return cls(**{name: _decode(hints[name], value) for name, value in settings.items()})
+    found = {}
+    for name, value in settings.items():
+        try:
+            found[name] = _decode(hints[name], value)
+        except (TypeError, ValueError) as error:
+            hint = getattr(hints[name], "__name__", hints[name]) if get_origin(hints[name]) is None else hints[name]
+            raise ValueError(f"{cls.__name__}.{name} is of type {hint}, not {json.dumps(value)}") from error
+    return cls(**found)
 
 
 def _decode(hint: Any, value: Any) -> Any:
+    """A decoded JSON value as a field of this type; raises TypeError or ValueError on a value of another type."""
     if get_origin(hint) in (Union, UnionType):
         inner = [arg for arg in get_args(hint) if arg is not type(None)]
         return None if value is None else _decode(inner[0], value)
     if get_origin(hint) is tuple:
         parts = get_args(hint)
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(value)
         inner = [parts[0]] * len(value) if parts[-1] is Ellipsis else list(parts)
         return tuple(_decode(part, item) for part, item in zip(inner, value, strict=True))
     if is_dataclass(hint):
         return build_config(hint, value)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint(value)
+    plain = {bool: (bool,), int: (int,), float: (int, float), str: (str,)}.get(hint)
+    if plain is not None and (not isinstance(value, plain) or isinstance(value, bool) != (hint is bool)):
+        raise TypeError(value)
     return float(value) if hint is float else value
 
 

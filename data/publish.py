@@ -29,7 +29,7 @@ import xxhash
 from data.card import Card, ConfigCard, FunnelRow, render
 from data.contents import ADDED, BENCH, DATASET, MAX_MODELS, TABLES, Config, Source, published_table
 from data.croissant import describe
-from data.store import RunDirectory, explained, file_digest
+from data.store import RunDirectory, StoreError, explained, file_digest
 
 ROW_GROUP_BYTES = 32 * 2**20
 """Uncompressed bytes after which a row group ends."""
@@ -150,16 +150,34 @@ def _emit(source: Source, name: str, configs: Sequence[Config], summary: str) ->
 
 
 def _keep(building: Path, card: Card) -> tuple[str, str]:
-    """Give what was built its version and name, unless the newest version holds the same; -> (version, digest)."""
+    """Give what was built its version and name, unless the newest one holds the same, whole; -> (version, digest)."""
     home = building.parent
     digest = _content_digest(building, render(card))
     newest = _newest(home)
-    if newest is not None and newest[1] == digest:
+    same = newest is not None and newest[1] == digest
+    if newest is not None and same and not damage(home / newest[0]):
         return newest
-    version = "0.1.0" if newest is None else _after(newest[0])
+    version = "0.1.0" if newest is None else newest[0] if same else _after(newest[0])
     _finish(building, replace(card, version=version, digest=digest))
+    shutil.rmtree(home / version, ignore_errors=True)
     os.replace(building, home / version)
     return version, digest
+
+
+def damage(version: Path) -> list[str]:
+    """Files of a published version that are not as they were written, its manifest first; empty if all is well."""
+    try:
+        files: dict[str, str] = json.loads((version / "manifest.json").read_text())["files"]
+        return sorted(name for name, digest in files.items() if not _is(version / name, digest))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return ["manifest.json"]
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return file_digest(path) == digest
+    except StoreError:
+        return False
 
 
 def _content_digest(folder: Path, readme: str) -> str:
@@ -170,12 +188,15 @@ def _content_digest(folder: Path, readme: str) -> str:
 
 
 def _newest(home: Path) -> tuple[str, str] | None:
-    """(version, digest) of the newest whole version."""
-    found = []
-    for path in home.glob("0.1.*/manifest.json"):
-        raw = json.loads(path.read_text())
-        found.append((int(raw["version"].rsplit(".", 1)[1]), raw["version"], raw["digest"]))
-    return max(found)[1:] if found else None
+    """(version, digest) of the newest version; no digest if its manifest cannot be read."""
+    numbers = [int(path.name[4:]) for path in home.glob("0.1.*") if path.name[4:].isdigit()]
+    if not numbers:
+        return None
+    version = f"0.1.{max(numbers)}"
+    try:
+        return version, str(json.loads((home / version / "manifest.json").read_text())["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return version, ""
 
 
 def _after(version: str) -> str:
@@ -188,7 +209,8 @@ def _finish(building: Path, card: Card) -> None:
     rows = {config.name: dict(config.rows) for config in card.configs}
     croissant = json.dumps(describe(card, building), indent=1)
     (building / "croissant.json").write_text(croissant + "\n")
-    manifest = {"name": card.name, "version": card.version, "digest": card.digest, "rows": rows}
+    files = {path.relative_to(building).as_posix(): file_digest(path) for path in sorted(_files(building))}
+    manifest = {"name": card.name, "version": card.version, "digest": card.digest, "rows": rows, "files": files}
     (building / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     for path in sorted(building.rglob("*")):
         handle = os.open(path, os.O_RDONLY)
@@ -196,6 +218,10 @@ def _finish(building: Path, card: Card) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def _point(home: Path, version: str, digest: str) -> None:

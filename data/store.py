@@ -108,12 +108,27 @@ class RunDirectory:
 
     # --- the folder itself ------------------------------------------------------------------------------------------
     def create(self) -> None:
-        """Make the folder if need be and prove that it can be written; raises StoreError."""
-        probe = self.path / ".probe.tmp"
+        """Make the folder if need be and prove that it can be written; raises StoreError, also for a foreign folder."""
+        probe = self.path / f".probe-{os.getpid()}.tmp"
         with explained(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"x")
-            probe.unlink()
+            self._refuse_foreign()
+            try:
+                probe.write_bytes(b"x")
+            finally:
+                probe.unlink(missing_ok=True)
+
+    def _refuse_foreign(self) -> None:
+        """A folder with other people's files in it stays as it is: a build would write, rename and remove there."""
+        found = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith("."))
+        ours = any((self.path / name).exists() for name in (".lock", "run.json")) or next(
+            self.path.glob("*/part-?????.json"), None
+        )
+        if not ours and set(found) - {"lost+found"}:
+            raise StoreError(
+                f"{self.path} is no run directory but holds {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}: "
+                "choose an empty or a new folder"
+            )
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
@@ -129,17 +144,19 @@ class RunDirectory:
                 raise StoreError(
                     f"another build (process {holder}) is running in {self.path}: wait for it or choose another folder"
                 ) from error
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            with explained(path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
         finally:
             os.close(handle)
 
     def clean(self) -> int:
         """Remove the temporary files of a killed build; returns how many there were. Needs the lock."""
-        left = sorted([*self.path.glob("*.tmp"), *self.path.glob("*/*.tmp")])
+        left = sorted([*self.path.glob(".*.tmp"), *self.path.glob("*/.*.tmp")])
         for path in left:
-            path.unlink(missing_ok=True)
+            with explained(path):
+                path.unlink(missing_ok=True)
         return len(left)
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -167,7 +184,7 @@ class RunDirectory:
     def iter_rows(self, table: str) -> Iterator[Any]:
         """Rows of a table one by one, holding one row group at a time (repeated keys are not dropped)."""
         for path in self.parts(table):
-            with pq.ParquetFile(path) as file:
+            with _opened(path) as file:
                 for group in range(file.num_row_groups):
                     data = file.read_row_group(group)
                     yield from from_table(data, row_type_of(data.schema))
@@ -203,8 +220,12 @@ class RunDirectory:
             return json.loads(path.read_bytes())
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(f"{path} is half-written or damaged ({error}): delete it and build again") from error
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read ({error.strerror}): repair or delete it and build again"
+            ) from error
 
     # --- manifests --------------------------------------------------------------------------------------------------
     def manifest_path(self, stage: str, shard: int) -> Path:
@@ -217,15 +238,18 @@ class RunDirectory:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write a shard's manifest: from now on the shard counts as done."""
-        self.write_json(f"{manifest.stage}/part-{manifest.shard:05d}.json", asdict(manifest))
+        body = asdict(manifest)
+        self.write_json(f"{manifest.stage}/part-{manifest.shard:05d}.json", body | {"digest": _json_digest(body)})
 
     def read_manifest(self, stage: str, shard: int) -> Manifest | None:
-        """The manifest of a shard; None if absent; StoreError if it is half-written."""
+        """The manifest of a shard; None if absent; StoreError if it is half-written or not what was written."""
         name = f"{stage}/part-{shard:05d}.json"
         raw = self.read_json(name)
         if raw is None:
             return None
         try:
+            if raw.pop("digest") != _json_digest(raw):
+                raise StoreError(f"{self.path / name} is damaged, by its own digest: delete it and build again")
             outputs = tuple(FileRecord(**item) for item in raw.pop("outputs"))
             return Manifest(**raw, outputs=outputs)
         except (AttributeError, KeyError, TypeError) as error:
@@ -238,6 +262,8 @@ class RunDirectory:
             path = self.path / record.file
             if not path.exists():
                 found[record.file] = "is missing"
+            elif not path.is_file():
+                found[record.file] = "is no file"
             elif file_digest(path) != record.digest:
                 found[record.file] = "is damaged: its digest is not the manifest's"
         return found
@@ -291,12 +317,20 @@ def read_range(path: Path, start: int, stop: int) -> pa.Table:
 
 
 def file_digest(path: Path) -> str:
-    """xxh3-128 of a file's bytes, 32 hex digits."""
+    """xxh3-128 of a file's bytes, 32 hex digits; StoreError if it cannot be read."""
     digest = xxhash.xxh3_128()
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}): repair or delete it and build again") from error
     return str(digest.hexdigest())
+
+
+def _json_digest(value: Any) -> str:
+    """xxh3-128 of a document's JSON form."""
+    return str(xxhash.xxh3_128_hexdigest(json.dumps(value, sort_keys=True).encode()))
 
 
 def _record(name: str, table: str, rows: int, blob: bytes) -> FileRecord:
@@ -308,7 +342,7 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path) as file:
             yield file
-    except (pa.ArrowInvalid, FileNotFoundError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise StoreError(f"{path} is not readable Parquet ({reason}): run the build again, it is made anew") from error
 

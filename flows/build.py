@@ -16,15 +16,16 @@ from typing import Any
 
 from data.calls import Call, Limits
 from data.pool import GIB, ChildPool
+from data.publish import damage
 from data.store import RunDirectory, StoreError
 from flows.config import BuildConfig
-from flows.report import FunnelRow, funnel, this_run, write_record
+from flows.report import FunnelRow, funnel, read_record, this_run, write_record
 from flows.run import Observer, Runner
 from flows.stages import STAGES, Stage
 
 ENGINES = ("prefect", "local")
 PUBLISH = "data.publish:publish"
-PUBLISH_VERSION = 1
+PUBLISH_VERSION = 2
 """Raised when the published form changes, so that unchanged tables are published again."""
 DATASETS = {"PassNet-Dataset": "dataset", "PassBench": "bench"}
 """Dataset name -> the field of `data.publish.Published` that holds its folder."""
@@ -125,13 +126,13 @@ def _publish(runner: Runner, plan: Plan) -> dict[str, str]:
     store = runner.store
     digests = {record.file: record.digest for stage in plan.stages for record in _outputs(store, stage)}
     digests["publish version"] = str(PUBLISH_VERSION)
-    try:
-        before: Any = store.read_json("publish.json")
-    except StoreError:
-        before = None
-    if before and before["tables"] == digests and all((store.path / f).is_dir() for f in before["datasets"].values()):
-        datasets: dict[str, str] = before["datasets"]
-        return datasets
+    before = _published_before(store, digests)
+    wrong = [f"{folder}/{file}" for folder in before.values() for file in damage(store.path / folder)]
+    pointed = all((store.path / folder).with_name("latest").exists() for folder in before.values())
+    if before and not wrong and pointed:
+        return before
+    if wrong:
+        plan.observer.on_note(f"{store.path / wrong[0]} is missing or damaged: the datasets are published again")
     plan.observer.on_event("publish", "datasets", 0)
     with runner.pool.borrow() as child:
         call = Call(stage="datasets", function=plan.publish, limits=Limits(timeout_s=3600.0, memory_gib=4.0))
@@ -142,6 +143,18 @@ def _publish(runner: Runner, plan: Plan) -> dict[str, str]:
     return datasets
 
 
+def _published_before(store: RunDirectory, digests: dict[str, str]) -> dict[str, str]:
+    """Dataset name -> folder as the last publishing of these tables left them; empty if it was of other tables."""
+    try:
+        before = store.read_json("publish.json")
+    except StoreError:
+        return {}
+    if not isinstance(before, dict) or before.get("tables") != digests:
+        return {}
+    folders = before.get("datasets")
+    return folders if isinstance(folders, dict) and set(folders) == set(DATASETS) else {}
+
+
 def _outputs(store: RunDirectory, stage: Stage) -> list[Any]:
     manifests = [store.read_manifest(stage.name, shard) for shard in store.manifest_shards(stage.name)]
     return [record for manifest in manifests if manifest is not None for record in manifest.outputs]
@@ -150,7 +163,7 @@ def _outputs(store: RunDirectory, stage: Stage) -> list[Any]:
 def _record(runner: Runner, plan: Plan, datasets: dict[str, str], began: float) -> None:
     """Write run.json: at the start, so that a killed build can be understood, and at the end."""
     try:
-        before = runner.store.read_json("run.json") or {}
+        before = read_record(runner.store)
     except StoreError:
         before = {}
     rows = funnel(runner.store, plan.stages)

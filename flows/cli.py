@@ -23,7 +23,7 @@ from flows import config as configs
 from flows.build import Plan, build
 from flows.doctor import examine
 from flows.progress import watcher
-from flows.report import funnel
+from flows.report import funnel, read_record
 from flows.run import ConservationError
 from flows.show import print_funnel, print_outcome, print_rows
 from flows.stages import STAGES, producer_of, stage_named
@@ -31,7 +31,7 @@ from flows.stages import STAGES, producer_of, stage_named
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False
 )
-EXPECTED = (ValueError, StoreError, StageFailed, ConservationError)
+EXPECTED = (ValueError, OSError, StoreError, StageFailed, ConservationError)
 """Errors that are one line for a person, not a traceback."""
 
 Out = Annotated[Path, typer.Option(help="The run directory: everything a build makes lies there.")]
@@ -140,7 +140,7 @@ def status(out: Out = DEFAULT_OUT, debug: Debug = False) -> None:
     with _one_line_errors(debug):
         store = _existing(out)
         print_funnel(_console(), funnel(store, STAGES))
-        record = store.read_json("run.json") or {}
+        record = read_record(store)
         done = "finished" if record.get("finished") else "not finished: `passnet build` continues it"
         typer.echo(f"{out}: {done}")
         for name, folder in record.get("datasets", {}).items():
@@ -152,7 +152,7 @@ def show(
     table: Annotated[str, typer.Argument(help="A table, or <stage>.failures.")],
     key: Annotated[str, typer.Argument(help="Beginning of a key or name; empty lists the table.")] = "",
     out: Out = DEFAULT_OUT,
-    limit: Annotated[int, typer.Option(help="Most rows.")] = 20,
+    limit: Annotated[int, typer.Option(help="Most rows.", min=1)] = 20,
     debug: Debug = False,
 ) -> None:
     """Print rows of a table; a row that holds a graph is printed as Python source.

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from data.store import RunDirectory
+from flows.report import read_record
 from flows.stages import Stage
 
 Settings = Mapping[str, Mapping[str, Any]]
@@ -57,9 +58,10 @@ class BuildConfig:
             raw = json.loads(text)
             known: dict[str, Any] = {item.name: raw[item.name] for item in fields(BuildConfig) if item.name in raw}
             known["select"] = tuple(known.get("select", ()))
+            known["settings"] = {stage: dict(found) for stage, found in known.get("settings", {}).items()}
+            return BuildConfig(**known)
         except (TypeError, AttributeError, json.JSONDecodeError) as error:
             raise ValueError(f"not a build's configuration in JSON form: {error}") from error
-        return BuildConfig(**known)
 
 
 PRESETS: Mapping[str, BuildConfig] = {
@@ -97,7 +99,10 @@ def with_settings(config: BuildConfig, texts: Sequence[str]) -> BuildConfig:
 
 def of_run(store: RunDirectory) -> BuildConfig:
     """The configuration of the last build in a run directory; raises ValueError if there was none."""
-    record = store.read_json("run.json")
-    if record is None:
+    record = read_record(store)
+    if not record:
         raise ValueError(f"{store.path} is no run directory: run `passnet build --out {store.path}` first")
-    return BuildConfig.from_json(json.dumps(record["config"]))
+    try:
+        return BuildConfig.from_json(json.dumps(record.get("config")))
+    except ValueError as error:
+        raise ValueError(f"{store.path / 'run.json'}: {error}; delete it and build again") from error

@@ -8,26 +8,36 @@ the manifests. The only module that imports prefect; import it only when this en
 """
 
 import os
+import shutil
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from data.calls import StageFailed
+from data.store import StoreError, explained
 from flows.report import FunnelRow, funnel
 from flows.run import Runner
 from flows.stages import Stage, stage_named
 
 QUIET: Mapping[str, str] = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "300",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
-    "PREFECT_LOGGING_SERVER_LEVEL": "ERROR",
+    "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
     "DO_NOT_TRACK": "1",
 }
-"""Settings that a person's own environment overrides: patience at start, silence, no analytics."""
+"""Settings that a person's own environment overrides: patience at start, no analytics, no log.
+
+What goes wrong in a shard is raised through the flow and told once, in one line, by whoever called `build`.
+"""
+ROOM_MIB = 24
+"""Free space that the in-process server's database may need; a server that cannot write it never answers."""
+WITHOUT = "continue with --engine local, which needs neither server nor database"
 _RUNNERS: dict[str, Runner] = {}
 
 
@@ -46,22 +56,40 @@ def configured_server(env: Mapping[str, str] | None = None) -> str:
 
 
 def prepare(home: Path) -> None:
-    """Set Prefect's environment before its first import: quiet, patient, and at home in the run if no server is set."""
+    """Set Prefect's environment before its first import: quiet, patient, and at home in the run if no server is set.
+
+    Raises StoreError if the file system has no room for the database of a server of its own.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if not configured_server():
+        with explained(home):
+            home.mkdir(exist_ok=True)
+            free = shutil.disk_usage(home).free
+        if free < ROOM_MIB << 20:
+            raise StoreError(
+                f"{home} has {free >> 20} MiB left, Prefect's database needs {ROOM_MIB}; nothing already built is "
+                f"lost: free some space, or {WITHOUT}"
+            )
         os.environ.setdefault("PREFECT_HOME", str(home))
         os.environ.setdefault("PREFECT_SERVER_ALLOW_EPHEMERAL_MODE", "true")
 
 
 def run_under_prefect(runner: Runner, stages: list[Stage]) -> None:
-    """Run stages as one Prefect flow run; raises what the plain runner raises."""
+    """Run stages as one Prefect flow run; raises as the plain runner does, StageFailed if Prefect itself fails."""
     path = str(runner.store.path.resolve())
     prepare(Path(path) / ".prefect")
     flow = _define(runner.config.workers)
+    from httpx import HTTPError
+    from prefect.exceptions import PrefectException
+
     _RUNNERS[path] = runner
     try:
         flow(path, [stage.name for stage in stages])
+    except (PrefectException, HTTPError, RuntimeError) as error:
+        runner.pool.abort()
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise StageFailed(f"Prefect failed ({reason}); nothing already built is lost: {WITHOUT}") from error
     except BaseException:
         runner.pool.abort()
         raise

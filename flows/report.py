@@ -138,6 +138,14 @@ class RunRecord:
     """Dataset name -> folder inside the run directory."""
 
 
+def read_record(store: RunDirectory) -> dict[str, Any]:
+    """What RUN/run.json holds, empty if it is absent; StoreError if it is no record."""
+    found = store.read_json("run.json")
+    if found is not None and not isinstance(found, dict):
+        raise StoreError(f"{store.path / 'run.json'} is damaged (no object): delete it and build again")
+    return found or {}
+
+
 def write_record(store: RunDirectory, record: RunRecord) -> None:
     """Write RUN/run.json."""
     store.write_json("run.json", asdict(record))

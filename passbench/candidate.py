@@ -4,6 +4,7 @@ Runs in the candidate's process only; what it reports is a claim. Reads the subm
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -58,6 +59,7 @@ class Candidate:
 
     def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
         """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
+        self.matches, self.diagnosis = 0, []
         try:
             for module in self.passes:
                 gm = self.apply(module, gm, example_inputs)
@@ -123,6 +125,8 @@ def _compile_error(error: Exception) -> PassFailed:
 
 
 def _load(stem: str) -> ModuleType:
+    if stem in sys.modules and not str(getattr(sys.modules[stem], "__file__", "")).startswith(os.getcwd()):
+        raise Rejected("module-name", f"{stem}.py: {stem} is also the name of an installed module; rename the pass")
     try:
         return importlib.import_module(stem)
     except Exception as error:

@@ -26,7 +26,10 @@ from schemas.rows import EvalResult, Verdict
 from schemas.source import source_of
 
 DEFAULT_TASKS = Path("runs/default")
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Grade compiler passes on real subgraphs.")
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Grade compiler passes on real subgraphs.",
+)  # fmt: skip
 TasksOption = Annotated[
     Path, typer.Option("--tasks", help="A PassBench folder, one version of it, or a run directory of `passnet build`.")
 ]
@@ -52,8 +55,11 @@ def list_tasks(
 ) -> None:
     """List the tasks: id, number of variants, split, title."""
     try:
-        rows = [task for task in Shelf(tasks).tasks() if split in ("", task.split)]
-    except ValueError as error:
+        found = Shelf(tasks).tasks()
+        rows = [task for task in found if split in ("", task.split)]
+        if found and not rows:
+            raise ValueError(f"no task is in split {split!r}; there are {', '.join(sorted({t.split for t in found}))}")
+    except (ValueError, OSError) as error:
         _fail(error)
     if as_json:
         for task in rows:
@@ -80,7 +86,7 @@ def show(
         variants = shelf.variants(found.task_id)
         if not 0 <= variant < len(variants):
             raise ValueError(f"there is no variant {variant}; the task has 0 to {len(variants) - 1}")
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     typer.echo(f"{found.title}\ntask {found.task_id} version {found.version}, split {found.split}")
     typer.echo(f"from {', '.join(found.families)}; in at least {found.document_frequency} graph classes")
@@ -117,7 +123,7 @@ def run(
     except Rejected as error:
         typer.echo(f"passbench: rejected ({error.rule}): {error}", err=True)
         raise typer.Exit(1) from error
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     console = _console()
     try:
@@ -126,7 +132,7 @@ def run(
         settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor)
         graded = grade(frozen, found, variants, settings, progress=lambda row: _progress(console, row))
         folder = write_results(graded, found, frozen, out)
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     rows = graded.results
     if {row.verdict for row in rows} == {Verdict.REJECTED}:
@@ -148,7 +154,7 @@ def score(
     try:
         stored = read_results(results)
         scores = [(item, score_task(item.rows, item.task, chosen, unit_speed=unit_speed)) for item in stored]
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         _fail(error)
     for item, found in scores:
         if as_json:
@@ -163,17 +169,21 @@ def score(
     if len(scores) > 1 and len(by_submission) == 1 and not as_json:
         try:
             total = summarise([found for _, found in scores])
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             _fail(error)
         typer.echo(f"{total.tasks} tasks: {total.score:.3f} (95% interval {total.ci_low:.3f} to {total.ci_high:.3f})")
 
 
 def _device(name: str) -> str:
-    if name != "auto":
+    if name not in ("auto", "cuda"):
         return name
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if torch.cuda.is_available():
+        return "cuda"
+    if name == "cuda":
+        raise ValueError("torch finds no GPU on this machine; choose --device cpu or auto")
+    return "cpu"
 
 
 def _progress(console: Console, row: EvalResult) -> None:

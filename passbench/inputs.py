@@ -119,12 +119,14 @@ def _normal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, 
     mean, std = number(raw.get("mean", 0)), number(raw.get("std", 1))
     work = torch.complex64 if dtype.is_complex else torch.float64 if dtype == torch.float64 else torch.float32
     data = torch.randn(shape, generator=gen, dtype=work) * std + mean
-    return _cast(data if dtype.is_floating_point or dtype.is_complex else data.round(), dtype, 0.0)
+    integral = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    return _cast(data.round() if integral else data, dtype, 0.0)
 
 
 def _uniform(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
     low, high = number(raw["low"]), number(raw["high"])
-    assert not isinstance(low, complex) and not isinstance(high, complex)
+    if isinstance(low, complex) or isinstance(high, complex):
+        raise TypeError("low and high are real numbers")
     work = torch.float64 if dtype == torch.float64 else torch.float32
     data = torch.rand(shape, generator=gen, dtype=work) * (high - low) + low
     integral = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
@@ -133,7 +135,8 @@ def _uniform(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype,
 
 def _integers(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
     low, high = number(raw["low"]), number(raw["high"])
-    assert isinstance(low, int) and isinstance(high, int)
+    if not isinstance(low, int) or not isinstance(high, int):
+        raise TypeError("low and high are whole numbers")
     return torch.randint(low, high, shape, generator=gen).to(dtype)
 
 

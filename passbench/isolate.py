@@ -29,7 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from passbench.wire import Header, WireClosed, WireError, receive, send
+from passbench.wire import Header, WireClosed, WireError, WireTimeout, receive, send
 
 LEVEL = "process"
 """Isolation level that this module reaches."""
@@ -89,10 +89,9 @@ class Child:
         if self.ended is None:
             self.link.close()
             status, killed = self.template.reap(self.pid)
-            log = self.scratch / "stderr"
-            text = log.read_bytes()[-_ERROR_TAIL:].decode("utf-8", "replace") if log.is_file() else ""
+            text = _tail(self.scratch / "stderr")
             code = os.waitstatus_to_exitcode(status)
-            self.ended = End(code=code if code >= 0 else None, signal=max(-code, 0), killed=killed, stderr=text.strip())
+            self.ended = End(code=code if code >= 0 else None, signal=max(-code, 0), killed=killed, stderr=text)
             shutil.rmtree(self.scratch, ignore_errors=True)
         return self.ended
 
@@ -116,8 +115,8 @@ class Template:
         try:
             send(self.link, {"device": self.device, "limits": asdict(self.limits)})
             receive(self.link, deadline=time.monotonic() + START_S)
-        except WireClosed as error:
-            tail = (self.folder / "template.stderr").read_text(errors="replace")[-_ERROR_TAIL:]
+        except (WireClosed, WireTimeout) as error:
+            tail = _tail(self.folder / "template.stderr")
             self.__exit__(None, None, None)
             raise RuntimeError(f"the worker process did not start: {tail}") from error
         return self
@@ -165,3 +164,13 @@ class Template:
         if self.device == "cpu":
             found["TRITON_INTERPRET"] = "1"
         return found
+
+
+def _tail(path: Path) -> str:
+    """The end of a text file that a child may have replaced by anything; only a plain file is read."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as log:
+            log.seek(-min(_ERROR_TAIL, os.fstat(log.fileno()).st_size), os.SEEK_END)
+            return log.read(_ERROR_TAIL).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""

@@ -6,16 +6,18 @@
 
 Works on torch-level FX graphs. A pattern node matches a graph node if both have one op and target, and their arguments,
 normalised to positional form where the callee has a Python signature or a known schema, are equal with pattern
-arguments bound to graph nodes or literals: one argument, one value everywhere. A match is sound to replace if
+arguments bound to graph nodes or literals: one argument, one value everywhere; 1, 1.0 and True are three values. A
+match is sound to replace if
   - no value inside it is read outside, unless the pattern returns it;
   - it is convex: nothing outside both reads a value of it and feeds it;
+  - no in-place write changes places with a call that touches the same storage when the match is done in one place;
   - its nodes do not overlap an earlier match.
-Matches are taken greedily in graph order, so a result depends on the graph and the pattern alone. Only matched nodes
-are removed: dead code elsewhere stays, because FX takes some in-place calls for pure. Reads and writes nothing.
+Matches are replaced one by one in graph order, each found in the graph that the last one left, so a result depends on
+the graph and the pattern alone. Only matched nodes are removed: dead code elsewhere stays, because FX takes some
+in-place calls for pure. Reads and writes nothing.
 """
 
 import heapq
-import inspect
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,11 +25,11 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node, Proxy, Tracer
-from torch.fx.operator_schemas import get_signature_for_torch_op
+
+from passbench.calls import IN_PLACE, call_text, callee, nodes_in, normal_arguments, reordered
 
 MAX_STEPS = 200_000
 """Node comparisons a pattern may cost on one graph."""
-_IN_PLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "imatmul")
 
 
 class PatternError(ValueError):
@@ -65,7 +67,7 @@ class Attempt:
     nodes: dict[Node, Any] = field(default_factory=dict)
     steps: int = 0
     best: int = -1
-    why: str = "no node of the graph has the operator of the pattern's last node"
+    why: str = ""
 
     def fail(self, why: str) -> bool:
         """Note a failure if it came later in the pattern than all before; always False."""
@@ -81,7 +83,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Any]:
     return lambda self, other: self.tracer.create_proxy("call_function", function, (self, other), {})
 
 
-_PatternProxy = type("_PatternProxy", (Proxy,), {f"__{name}__": _in_place(name) for name in _IN_PLACE})
+_PatternProxy = type("_PatternProxy", (Proxy,), {f"__{name}__": _in_place(name) for name in IN_PLACE})
 
 
 class _PatternTracer(Tracer):
@@ -98,6 +100,9 @@ def trace_pattern(function: Callable[..., Any]) -> Pattern:
     unused = [node.name for node in placeholders if not node.users]
     if unused:
         raise PatternError(f"pattern: argument {unused[0]!r} is never used, so nothing can be bound to it")
+    foreign = next((node for node in graph.nodes if node.op in ("get_attr", "call_module")), None)
+    if foreign is not None:
+        raise PatternError(f"pattern: {foreign.name!r} is a tensor made in the pattern; make it an argument instead")
     value = next(node for node in graph.nodes if node.op == "output").args[0]
     outputs = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not outputs or not all(isinstance(node, Node) and node.op.startswith("call_") for node in outputs):
@@ -115,57 +120,11 @@ def _check_live(graph: Graph, outputs: Sequence[Node]) -> None:
         raise PatternError(f"pattern: the value of {dead[0].name!r} is neither used nor returned")
 
 
-# --- argument normal form -------------------------------------------------------------------------------------------
-def normal_arguments(node: Node) -> dict[str, Any]:
-    """Arguments by parameter name with defaults filled in where the callee's signature is known, else by position."""
-    target = getattr(torch, str(node.target), None) if node.op == "call_method" else node.target
-    for signature in _signatures(target) if callable(target) else ():
-        try:
-            bound = signature.bind(*node.args, **node.kwargs)
-        except TypeError:
-            continue
-        bound.apply_defaults()
-        return _flat_names(signature, bound.arguments)
-    return {**{str(i): arg for i, arg in enumerate(node.args)}, **node.kwargs}
-
-
-def _flat_names(signature: inspect.Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in arguments.items():
-        kind = signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_POSITIONAL:
-            found.update({f"*{i}": item for i, item in enumerate(value)})
-        elif kind is inspect.Parameter.VAR_KEYWORD:
-            found.update(value)
-        else:
-            found[name] = value
-    return found
-
-
-def _signatures(target: Any) -> Iterator[inspect.Signature]:
-    """Signatures a callee may have: its own if it is Python, else those of its torch schemas."""
-    if inspect.isfunction(target):
-        yield inspect.signature(target)
-        return
-    yield from get_signature_for_torch_op(target) or ()
-
-
 # --- matching -------------------------------------------------------------------------------------------------------
-def find_matches(graph: Graph, pattern: Pattern) -> tuple[list[dict[Node, Any]], str]:
-    """All sound, non-overlapping matches in graph order, and the diagnosis of the best attempt if there is none."""
-    taken: set[Node] = set()
-    found: list[dict[Node, Any]] = []
-    attempt = Attempt()
-    for node in graph.nodes:
-        if not node.op.startswith("call_"):
-            continue
-        for bound in _assignments(graph, pattern, node, attempt):
-            if not _is_sound(pattern, bound, taken, attempt):
-                continue
-            found.append(bound)
-            taken.update(_matched(bound))
-            break
-    return found, "" if found else f"no match: {attempt.why}"
+def _find(graph: Graph, pattern: Pattern, anchor: Node, taken: set[Node], attempt: Attempt) -> dict[Node, Any] | None:
+    """The first sound match whose first output is `anchor`, without nodes of `taken`."""
+    found = _assignments(graph, pattern, anchor, attempt)
+    return next((bound for bound in found if _is_sound(graph, pattern, bound, taken, attempt)), None)
 
 
 def _assignments(graph: Graph, pattern: Pattern, anchor: Node, attempt: Attempt) -> Iterator[dict[Node, Any]]:
@@ -178,7 +137,10 @@ def _assignments(graph: Graph, pattern: Pattern, anchor: Node, attempt: Attempt)
         if rest[0] in attempt.nodes:
             yield from extend(rest[1:])
             return
-        for node in graph.nodes:
+        alike = [node for node in graph.nodes if _same_callee(rest[0], node)]
+        if not alike:
+            attempt.fail(_lacking(graph, rest[0]))
+        for node in alike:
             yield from attach(rest[0], node, rest[1:])
 
     def attach(wanted: Node, node: Node, rest: Sequence[Node]) -> Iterator[dict[Node, Any]]:
@@ -188,7 +150,8 @@ def _assignments(graph: Graph, pattern: Pattern, anchor: Node, attempt: Attempt)
         attempt.nodes = before
 
     attempt.nodes = {}
-    yield from attach(pattern.outputs[0], anchor, pattern.outputs[1:])
+    if _same_callee(pattern.outputs[0], anchor):
+        yield from attach(pattern.outputs[0], anchor, pattern.outputs[1:])
 
 
 def _agrees(wanted: Any, value: Any, attempt: Attempt) -> bool:
@@ -199,23 +162,24 @@ def _agrees(wanted: Any, value: Any, attempt: Attempt) -> bool:
     if not isinstance(wanted, Node):
         return _literals_agree(wanted, value, attempt)
     if wanted in attempt.nodes:
-        same = attempt.nodes[wanted] is value or (not isinstance(value, Node) and attempt.nodes[wanted] == value)
-        return same or attempt.fail(f"{wanted.name} stands for {attempt.nodes[wanted]!r} and for {value!r}")
+        return _equal(attempt.nodes[wanted], value) or attempt.fail(
+            f"{wanted.name} stands for {attempt.nodes[wanted]!r} and for {value!r}"
+        )
     if wanted.op == "placeholder":
         attempt.nodes[wanted] = value
         return True
-    if not isinstance(value, Node) or value.op != wanted.op or not _same_target(wanted, value):
-        return attempt.fail(f"{_describe(wanted)} expected, {_describe(value)} found")
+    if not isinstance(value, Node) or not _same_callee(wanted, value):
+        return attempt.fail(f"the pattern has {callee(wanted)} where the graph has {_describe(value)}")
     if value in attempt.nodes.values():
         return attempt.fail(f"{value.name} would stand for two steps of the pattern")
     left, right = normal_arguments(wanted), normal_arguments(value)
     if left.keys() != right.keys():
-        return attempt.fail(f"{_describe(value)}: arguments {sorted(left)} expected, {sorted(right)} found")
+        return attempt.fail(f"the pattern calls {call_text(wanted)}, the graph {call_text(value)}")
     attempt.nodes[wanted] = value
     for name, expected in left.items():
         if not _agrees(expected, right[name], attempt):
             if not isinstance(expected, Node):
-                attempt.fail(f"{_describe(value)}: {name}={expected!r} expected, {right[name]!r} found")
+                attempt.fail(f"{_describe(value)}: the pattern has {name}={expected!r}, the graph {right[name]!r}")
             return False
     return True
 
@@ -228,27 +192,44 @@ def _literals_agree(wanted: Any, value: Any, attempt: Attempt) -> bool:
     if isinstance(wanted, slice) and isinstance(value, slice):
         pairs = ((wanted.start, value.start), (wanted.stop, value.stop), (wanted.step, value.step))
         return all(_agrees(w, v, attempt) for w, v in pairs)
-    if isinstance(value, Node) or isinstance(wanted, bool) != isinstance(value, bool):
+    return not isinstance(value, Node) and _equal(wanted, value)
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two arguments of a graph are the same value of the same type; nan is nan, 0.0 is not -0.0."""
+    if isinstance(one, Node) or isinstance(two, Node):
+        return one is two
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(_equal, one, two))
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_equal(one[key], two[key]) for key in one)
+    if isinstance(one, slice) and isinstance(two, slice):
+        return _equal([one.start, one.stop, one.step], [two.start, two.stop, two.step])
+    if type(one) is not type(two):
         return False
-    return bool(wanted == value)
+    return repr(one) == repr(two) if isinstance(one, float | complex) else bool(one == two)
 
 
-def _same_target(wanted: Node, value: Node) -> bool:
-    return wanted.target is value.target or wanted.target == value.target
+def _same_callee(wanted: Node, value: Node) -> bool:
+    return wanted.op == value.op and (wanted.target is value.target or wanted.target == value.target)
 
 
 def _describe(value: Any) -> str:
-    if not isinstance(value, Node):
-        return repr(value)
-    name = value.target if isinstance(value.target, str) else getattr(value.target, "__name__", str(value.target))
-    return f"{value.op} {name} ({value.name})"
+    return f"{callee(value)} ({value.name})" if isinstance(value, Node) else repr(value)
+
+
+def _lacking(graph: Graph, wanted: Node) -> str:
+    """That a graph has no call like one of the pattern's, and which calls it has."""
+    calls = list(dict.fromkeys(callee(node) for node in graph.nodes if node.op.startswith("call_")))
+    more = ", ..." if len(calls) > 8 else ""
+    return f"the pattern returns a {callee(wanted)}, the graph calls only {', '.join(calls[:8]) or 'nothing'}{more}"
 
 
 def _matched(bound: Mapping[Node, Any]) -> list[Node]:
     return [value for wanted, value in bound.items() if wanted.op != "placeholder"]
 
 
-def _is_sound(pattern: Pattern, bound: Mapping[Node, Any], taken: set[Node], attempt: Attempt) -> bool:
+def _is_sound(graph: Graph, pattern: Pattern, bound: Mapping[Node, Any], taken: set[Node], attempt: Attempt) -> bool:
     inside = set(_matched(bound))
     attempt.nodes = dict(bound)
     if inside & taken:
@@ -258,9 +239,12 @@ def _is_sound(pattern: Pattern, bound: Mapping[Node, Any], taken: set[Node], att
         outside = sorted(user.name for user in node.users if user not in inside)
         if outside:
             return attempt.fail(f"{node.name} is also read by {outside[0]}, so the pattern must return it")
-    if any(isinstance(bound.get(node), Node) and bound[node] in inside for node in pattern.placeholders):
+    if any(value in inside for node in pattern.placeholders for value in nodes_in(bound[node])):
         return attempt.fail("an argument of the pattern is a value inside the match")
-    return not _reaches_back(inside) or attempt.fail("a value of the match feeds it through other nodes (not convex)")
+    if _reaches_back(inside):
+        return attempt.fail("a value of the match feeds it through other nodes (not convex)")
+    why = reordered(list(graph.nodes), inside)
+    return not why or attempt.fail(why)
 
 
 def _reaches_back(inside: set[Node]) -> bool:
@@ -277,28 +261,37 @@ def _reaches_back(inside: set[Node]) -> bool:
 
 
 # --- replacing ------------------------------------------------------------------------------------------------------
-def unpack_single(value: Any) -> Any:
-    """The value of a pattern that returns a tuple of one, whether or not its replacement returns a tuple too."""
-    return value[0] if isinstance(value, list | tuple) else value
+def unpack(value: Any, position: int, count: int) -> Any:
+    """One of the values that a pattern returns; of a tuple of one, the replacement may return the value alone."""
+    if not isinstance(value, list | tuple) and count == 1:
+        return value
+    if not isinstance(value, list | tuple) or len(value) != count:
+        found = f"{len(value)} values" if isinstance(value, list | tuple) else f"one {type(value).__name__}"
+        raise PatternError(f"the pattern returns {count} values, the replacement function {found}")
+    return value[position]
 
 
 def rewrite_pass(
     gm: GraphModule, pattern: Pattern, arguments: Callable[..., Any], function: Callable[..., Any]
 ) -> Rewrite:
     """Replace every match in `gm` by a call of `function`; sound by the conditions above; keeps all other nodes."""
-    found, diagnosis = find_matches(gm.graph, pattern)
-    renamed: dict[Node, Node] = {}
-    for bound in found:
-        _replace(gm.graph, pattern, _resolve(bound, renamed), arguments, function, renamed)
-    if found:
-        _restore_order(gm.graph)
+    attempt = Attempt(why=_lacking(gm.graph, pattern.outputs[0]))
+    gone: set[Node] = set()
+    made: set[Node] = set()
+    matches = 0
+    for anchor in list(gm.graph.nodes):
+        if anchor in gone or not anchor.op.startswith("call_"):
+            continue
+        bound = _find(gm.graph, pattern, anchor, made, attempt)
+        if bound is not None:
+            gone.update(_matched(bound))
+            made.update(_replace(gm.graph, pattern, bound, arguments, function))
+            _restore_order(gm.graph)
+            matches += 1
+    if matches:
         gm.graph.lint()
         gm.recompile()
-    return Rewrite(matches=len(found), diagnosis=diagnosis)
-
-
-def _resolve(bound: Mapping[Node, Any], renamed: Mapping[Node, Node]) -> dict[Node, Any]:
-    return {wanted: renamed.get(value, value) if isinstance(value, Node) else value for wanted, value in bound.items()}
+    return Rewrite(matches=matches, diagnosis="" if matches else f"no match: {attempt.why}")
 
 
 def _replace(
@@ -307,8 +300,8 @@ def _replace(
     bound: Mapping[Node, Any],
     arguments: Callable[..., Any],
     function: Callable[..., Any],
-    renamed: dict[Node, Node],
-) -> None:
+) -> list[Node]:
+    """Replace one match; -> the new nodes."""
     inside = set(_matched(bound))
     order = [node for node in graph.nodes if node in inside]
     call_args = arguments(*[bound[node] for node in pattern.placeholders])
@@ -316,20 +309,16 @@ def _replace(
         raise PatternError(f"replacement_args: a tuple is needed, it returned {type(call_args).__name__}")
     with graph.inserting_after(order[-1]):
         call = graph.call_function(function, tuple(call_args))
-    last = call
+    made = [call]
     for position, wanted in enumerate(pattern.outputs):
-        value = call
         if pattern.is_tuple:
-            with graph.inserting_after(last):
-                single = len(pattern.outputs) == 1
-                value = last = graph.call_function(
-                    unpack_single if single else operator.getitem, (call,) if single else (call, position)
-                )
-        value.meta.update(bound[wanted].meta)
-        bound[wanted].replace_all_uses_with(value, delete_user_cb=lambda user: user not in inside)
-        renamed[bound[wanted]] = value
+            with graph.inserting_after(made[-1]):
+                made.append(graph.call_function(unpack, (call, position, len(pattern.outputs))))
+        made[-1].meta.update(bound[wanted].meta)
+        bound[wanted].replace_all_uses_with(made[-1], delete_user_cb=lambda user: user not in inside)
     for node in reversed(order):
         graph.erase_node(node)
+    return made
 
 
 def _restore_order(graph: Graph) -> None:

@@ -4,13 +4,14 @@
 
 Reads the syntax trees alone; imports and executes nothing. The bodies of top-level functions named in EXEMPT describe
 graphs instead of computing, so rules marked "outside patterns" leave them out. What this cannot see: arithmetic
-operators on tensors other than `@`, and anything decided by values at run time.
+operators on tensors other than `@`, what `graph_pass` puts into a graph, and anything decided by values at run time.
 
 RULES is the whole policy: (rule, checked inside patterns too, predicate, sentence). A predicate gets a node and its
 file's scope and returns the offending text or None.
 """
 
 import ast
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -35,6 +36,13 @@ METHODS = frozenset("""
     split startswith endswith strip lower upper bit_length sort
 """.split())  # fmt: skip
 """Methods that may be called outside patterns and kernels: sizes, layouts, copies, containers, strings."""
+COMPUTING = frozenset("""
+    add sub mul div matmul mm bmm addmm baddbmm dot mv sum mean var std prod cumsum max min amax amin argmax argmin norm
+    softmax log_softmax sigmoid tanh relu exp log log1p expm1 sqrt rsqrt reciprocal pow square abs neg sign sin cos erf
+    clamp clip where masked_fill gather scatter index_select index_add sort topk flip roll repeat fill_ zero_ copy_
+    float half bfloat16 double type
+""".split())  # fmt: skip
+"""Tensor methods that compute: they may not be passed around outside patterns and kernels either."""
 DYNAMIC = frozenset("""
     getattr setattr delattr eval exec compile __import__ globals locals vars open input breakpoint exit quit memoryview
     super object dir help
@@ -52,6 +60,8 @@ class Scope:
     """Local name -> dotted name it was imported as."""
     siblings: frozenset[str]
     """Importable modules of the submission itself."""
+    rebound: frozenset[str]
+    """Names that the file gives a value otherwise than by an import."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +151,13 @@ def _operator_use(place: _Place, scope: Scope) -> str | None:
 
 def _tensor_method(place: _Place, scope: Scope) -> str | None:
     node = place.node
-    if place.in_kernel or not place.called or not isinstance(node, ast.Attribute) or node.attr in METHODS:
+    if place.in_kernel or not isinstance(node, ast.Attribute) or node.attr in METHODS:
+        return None
+    if not place.called and (place.inner or node.attr not in COMPUTING or not isinstance(node.ctx, ast.Load)):
         return None
     root = dotted(node, scope)
     known = root is not None and root.split(".")[0] in (IMPORTS | scope.siblings)
-    return None if known else f".{node.attr}()"
+    return None if known else f".{node.attr}"
 
 
 def _matmul(place: _Place, scope: Scope) -> str | None:
@@ -182,8 +194,14 @@ def inspect_sources(submission: Submission, *, max_patterns: int) -> Facts:
         raise Rejected("patterns", f"{len(submission.passes)} passes listed, at most {max_patterns} are allowed")
     trees = parse(submission)
     siblings = frozenset(path.removesuffix(".py").split("/")[0] for path in trees)
+    taken = sorted(siblings & (IMPORTS | sys.stdlib_module_names))
+    if taken:
+        raise Rejected("module-name", f"{taken[0]}.py:1: {taken[0]} is also the name of a library; rename the file")
     for path, tree in trees.items():
-        _check_file(tree, _scope(path, tree, siblings))
+        try:
+            _check_file(tree, _scope(path, tree, siblings))
+        except RecursionError as error:
+            raise Rejected("syntax", f"{path}:1: an expression is nested too deeply; split it") from error
     for stem in submission.passes:
         _check_contract(stem, trees[f"{stem}.py"])
     kernels = [name for path, tree in trees.items() for name in _kernels(tree, _scope(path, tree, siblings))]
@@ -243,11 +261,20 @@ def _scope(path: str, tree: ast.Module, siblings: frozenset[str]) -> Scope:
                 names[alias.asname or root] = alias.name if alias.asname else root
         elif isinstance(node, ast.ImportFrom):
             names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    return Scope(path=path, names=names, siblings=siblings)
+    defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    assigned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return Scope(path=path, names=names, siblings=siblings, rebound=frozenset(defined | assigned))
 
 
 def _is_kernel(node: ast.FunctionDef, scope: Scope) -> bool:
-    return any(dotted(item, scope) == "triton.jit" for item in _decorators(node))
+    return any(dotted(item, scope) == "triton.jit" and _imported(item, scope) for item in _decorators(node))
+
+
+def _imported(node: ast.expr, scope: Scope) -> bool:
+    """Whether a dotted name begins with an imported name that the file never gives another value."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id in scope.names and node.id not in scope.rebound
 
 
 def _decorators(node: ast.FunctionDef) -> list[ast.expr]:

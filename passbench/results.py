@@ -64,7 +64,9 @@ def write_results(graded: "Graded", task: Task, submission: Submission, out: Pat
             ("environments", [graded.environment], Environment),
         )
         for name, rows, cls in tables:
-            pq.write_table(to_table(rows, cls), building / f"{name}.parquet", compression="zstd")
+            sink = pa.BufferOutputStream()  # in memory first: a full disk then meets a plain write
+            pq.write_table(to_table(rows, cls), sink, compression="zstd")
+            (building / f"{name}.parquet").write_bytes(sink.getvalue())
         (building / "results.json").write_text(json.dumps(_readable(graded, task, submission), indent=1) + "\n")
         shutil.rmtree(final, ignore_errors=True)
         os.replace(building, final)
@@ -76,7 +78,7 @@ def write_results(graded: "Graded", task: Task, submission: Submission, out: Pat
 
 def read_results(folder: Path) -> list[Stored]:
     """All gradings at or below a folder, by name; raises ValueError if there is none or one cannot be read."""
-    found = sorted(path.parent for path in folder.rglob("results.parquet") if ".building" not in path.parts)
+    found = sorted(path.parent for path in folder.rglob("results.parquet") if not path.parent.name.startswith("."))
     if not found:
         raise ValueError(f"no results at {folder}: results.parquet is not in it or below; run `passbench run` first")
     return [_read_one(path) for path in found]
@@ -87,7 +89,7 @@ def _read_one(folder: Path) -> Stored:
         rows = from_table(pq.read_table(folder / "results.parquet"), EvalResult)
         (task,) = from_table(pq.read_table(folder / "tasks.parquet"), Task)
         (environment,) = from_table(pq.read_table(folder / "environments.parquet"), Environment)
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise ValueError(f"{folder}: not readable as results: {str(error).splitlines()[0]}") from error
     return Stored(folder=folder, task=task, rows=tuple(rows), environment=environment)
 

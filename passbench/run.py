@@ -3,7 +3,6 @@
     graded = grade(freeze(folder), task, variants, Settings())
     graded.results                               # one EvalResult a variant, N fixed by the task
 
-
 A variant's life: fresh seeds are drawn (after the submission is frozen) -> the reference process gives eager outputs
 and a float64 oracle -> a fresh candidate process loads the submission, compiles and answers with output bytes -> they
 are compared here, over several draws and a repeat of the first -> if the outputs are right and the speed is real, both
@@ -52,7 +51,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
-            raise ValueError(f"settings need device cpu or cuda, draws >= 1 and a positive timeout, not {self}")
+            raise ValueError(
+                "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
+                f"not {self.device}, {self.draws} and {self.timeout_s:g}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,10 +215,9 @@ class _Grader:
                 candidate.end()
             if self.settings.inductor:
                 self.time_inductor(case, variant)
-        except _ReferenceFailed as error:
-            if case.verdict not in CORRECT_VERDICTS or case.comparison is None:
-                case.comparison = None
-                case.fail(Verdict.HARNESS_ERROR, str(error))
+        except _ReferenceFailed as error:  # even after right outputs: speed and final record are not known
+            case.comparison = None
+            case.fail(Verdict.HARNESS_ERROR, str(error))
         return case
 
     # --- reference --------------------------------------------------------------------------------------------------
@@ -317,7 +318,7 @@ class _Grader:
     def read(self, answer: tuple[Header, list[bytearray]], case: _Case) -> list[Any]:
         """Outputs of an answer; raises WireError on what is malformed."""
         header, blobs = answer
-        if type(header.get("matches")) is not int or header["matches"] < 0:
+        if type(header.get("matches")) is not int or not 0 <= header["matches"] < 2**31:
             raise WireError("no number of matches")
         case.matches = header["matches"]
         return decode(header.get("outputs"), blobs)

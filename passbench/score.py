@@ -49,6 +49,8 @@ VERDICT_CLASS: dict[Verdict, str] = {
 }
 """Error class of every verdict that can count against a submission."""
 MISSING = "missing"
+NO_SPEED = "not needed: no subgraph is correct"
+"""TaskScore.speed of a submission that is nowhere correct: its score depends on no speed."""
 CLASS_MAPS: dict[str, dict[str, int]] = {
     "default": {"accuracy": 1, "mismatch": 1, "runtime": 3, "compile": 3, "integrity": NEVER, MISSING: NEVER},
     "paper": {"accuracy": 1, "mismatch": 1, "runtime": 2, "compile": 3, "integrity": NEVER, MISSING: NEVER},
@@ -117,7 +119,7 @@ class TaskScore:
     preset: Preset
     """Settings."""
     speed: str
-    """"measured", or "not measured: s = 1" where the caller asked for that."""
+    """"measured", "not measured: s = 1" where the caller asked for that, or NO_SPEED."""
     total: int
     """N."""
     es: Mapping[int, float]
@@ -136,11 +138,6 @@ class TaskScore:
     """Subgraphs that the harness failed to grade; they count 1."""
     verdicts: Mapping[str, int]
     """Verdict -> number of subgraphs, missing ones under "missing"."""
-
-    @property
-    def settings(self) -> tuple[object, ...]:
-        """What must be equal for two scores to be compared."""
-        return (self.preset, self.speed)
 
 
 def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_speed: bool = False) -> TaskScore:
@@ -164,7 +161,7 @@ def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_s
         task_id=task.task_id,
         submission=flat[0].submission if flat else "",
         preset=preset,
-        speed="not measured: s = 1" if unmeasured else "measured",
+        speed="not measured: s = 1" if unmeasured else "measured" if correct else NO_SPEED,
         total=task.num_variants,
         es=es,
         task_score=task_score(es),
@@ -266,11 +263,14 @@ def require_comparable(scores: Sequence[TaskScore]) -> None:
     """Raise ValueError unless there is a score and all were made under equal settings."""
     if not scores:
         raise ValueError("no scores to compare")
-    for score in scores[1:]:
-        if score.settings != scores[0].settings:
+    settings = {(score.preset, score.speed): score for score in scores if score.speed != NO_SPEED}
+    settings = settings or {(scores[0].preset, NO_SPEED): scores[0]}
+    first = next(iter(settings))
+    for preset, speed in [*settings, *((score.preset, first[1]) for score in scores)]:
+        if (preset, speed) != first:
             raise ValueError(
-                f"scores of unequal settings are not comparable: {score.preset.name}, speed {score.speed} against "
-                f"{scores[0].preset.name}, speed {scores[0].speed}; score all of them with one preset"
+                f"scores of unequal settings are not comparable: {preset.name}, speed {speed} against "
+                f"{first[0].name}, speed {first[1]}; score all of them with one preset"
             )
 
 

@@ -87,6 +87,8 @@ def parse(submission: Submission) -> dict[str, ast.Module]:
             raise Rejected("syntax", f"{path}:{error.lineno}: {error.msg}") from error
         except ValueError as error:
             raise Rejected("syntax", f"{path}:1: {error}") from error
+        except (RecursionError, MemoryError) as error:
+            raise Rejected("syntax", f"{path}:1: an expression is nested too deeply; split it") from error
     return trees
 
 
@@ -104,14 +106,17 @@ def _read_files(root: Path) -> dict[str, bytes]:
         size += path.stat().st_size
         if len(found) >= MAX_FILES or size > MAX_BYTES:
             raise Rejected("size", f"more than {MAX_FILES} files or {MAX_BYTES >> 20} MiB in {root.name}")
-        found[relative.as_posix()] = path.read_bytes()
+        try:
+            found[relative.as_posix()] = path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"cannot read {path}: {error.strerror}; change its permissions") from error
     return found
 
 
 def _json_file(files: dict[str, bytes], name: str) -> object:
     try:
         return json.loads(files[name])
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected("order-file" if name == ORDER_FILE else "task-file", f"{name}: not JSON: {error}") from error
 
 

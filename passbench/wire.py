@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 HEADER_LIMIT = 8 * 2**20
+MAX_RANK = 64
 Header = dict[str, Any]
 
 
@@ -58,7 +59,7 @@ def receive(
         raise WireError(f"header of {size} bytes")
     try:
         header = json.loads(bytes(_exactly(link, size, deadline)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WireError("header is not JSON") from error
     sizes = header.pop("sizes", None) if isinstance(header, dict) else None
     if not isinstance(sizes, list) or not all(type(item) is int and item >= 0 for item in sizes):
@@ -137,6 +138,8 @@ def _tensor(item: Any, blob: bytearray) -> "torch.Tensor":
     for part in (shape, stride):
         if not isinstance(part, list) or not all(type(n) is int and 0 <= n < 2**48 for n in part):
             raise WireError("shape and stride are lists of whole numbers")
+    if len(shape) > MAX_RANK or math.prod(max(size, 1) for size in shape) >= 2**48:
+        raise WireError("an output of absurd shape")
     if len(shape) != len(stride) or math.prod(shape) * DTYPE_BYTES[item["dtype"]] != len(blob):
         raise WireError("an output's data does not fit its description")
     dtype = getattr(torch, item["dtype"])

@@ -117,6 +117,7 @@ class Session:
             return self.side.time_inductor(request), []
         if do == "prepare":
             self.inputs = materialize(self.side.graph, seed=request["seed"], device=self.device)
+            self.side.call(*self.inputs)  # compiles, if nothing did before
             return {"ready": True}, []
         assert do == "window", do
         call, sync = self.side.call, synchroniser(self.device)
@@ -137,7 +138,8 @@ def _limit(limits: dict[str, int], device: str) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     size = limits["file_mib"] * 2**20
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_s"], limits["cpu_s"]))
+    # The soft limit's signal is the one that says why; at an equal hard limit the kernel would send SIGKILL instead.
+    resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_s"], limits["cpu_s"] + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -137,6 +137,27 @@ def test_shards_split_at_the_size_limit_and_are_numbered(run, monkeypatch):
     assert [row["model"] for row in read(folder, "models")] == [row.model for row in many]
 
 
+def test_a_damaged_version_is_replaced_under_its_own_name(run):
+    first = publish(run).dataset
+    before = {path: path.read_bytes() for path in first.rglob("*") if path.is_file()}
+    assert publish_module.damage(first) == []
+    (first / "README.md").write_text("changed")
+    next((first / "data" / "models").iterdir()).unlink()
+    assert publish_module.damage(first) == ["README.md", "data/models/train-00000-of-00001.parquet"]
+    assert publish(run).dataset == first
+    assert {path: path.read_bytes() for path in first.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("text", ["garbage", "[]", "{}", '{"digest": "x", "files": 3}'])
+def test_a_version_whose_manifest_is_damaged_stays_and_gets_a_successor(run, text):
+    first = publish(run).dataset
+    (first / "manifest.json").write_text(text)
+    assert publish_module.damage(first) == ["manifest.json"]
+    done = publish(run)
+    assert (first.name, done.dataset_version) == ("0.1.0", "0.1.1")
+    assert (first / "README.md").exists()
+
+
 def test_a_folder_that_is_no_run_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="holds no models") as caught:
         publish(tmp_path)

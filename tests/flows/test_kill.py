@@ -73,6 +73,34 @@ def test_prefect_gives_the_same_bytes_and_leaves_no_server_behind(
     assert (run / ".prefect").is_dir()
 
 
+PREFECT = """
+import sys
+from flows import orchestrate
+from flows.build import STAGES
+from flows.cli import app
+orchestrate.ROOM_MIB = int(sys.argv[1])
+app(["build", "--engine", "prefect", "--select", "no/such", "--out", sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("room", "server", "words"),
+    [
+        ("1", "", "no model is named 'no/such'"),
+        (str(1 << 40), "", "continue with --engine local"),
+        ("1", "http://127.0.0.1:9/api", "Prefect failed (Failed to reach API at http://127.0.0.1:9/api/)"),
+    ],
+)
+def test_what_goes_wrong_under_prefect_is_one_line_too(tmp_path: Path, room: str, server: str, words: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)} | ({"PREFECT_API_URL": server} if server else {})
+    command = [sys.executable, "-c", PREFECT, room, str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("models: ")]
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ") and words in lines[0]
+
+
 def _environment(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/environ").read_text(errors="replace")

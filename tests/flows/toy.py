@@ -96,7 +96,7 @@ def _misbehave(name: str) -> Iterator[ModelConfig]:
         hoard = [bytearray(b"x") * (32 << 20) for _ in range(64)]
         time.sleep(600 + len(hoard))
     if name == "big":
-        hoard = [bytearray(b"x") * (8 << 20) for _ in range(40) if time.sleep(0.02) is None]
+        hoard = [bytearray(b"x") * (8 << 20) for _ in range(40) if time.sleep(0.04) is None]
         time.sleep(0.3 + 0 * len(hoard))
     if name == "chatty":
         print("noise on standard output, which is no channel for rows")

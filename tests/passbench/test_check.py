@@ -75,6 +75,7 @@ def test_equal_is_minus_10_and_passed_and_integers_are_exact():
         (torch.ones(2), torch.zeros(2), "WRONG_VALUE", "largest error 1"),
         (3, 4, "WRONG_SHAPE", "3 expected"),
         (torch.zeros(1), None, "WRONG_DTYPE", "NoneType found"),
+        (math.nan, 3.0, "WRONG_SHAPE", "nan expected"),
     ],
 )
 def test_differences_of_form_and_value(want, got, verdict, words):
@@ -111,6 +112,27 @@ def test_more_exact_than_eager_passes_with_the_oracle_and_cheaper_than_eager_doe
     coarse = (oracle / 8).round().to(torch.bfloat16) * 8
     assert not compare([exact], [coarse], oracle=[oracle]).passed
     assert not compare([eager], [torch.zeros_like(eager)], oracle=[oracle]).passed
+
+
+def test_what_passes_by_the_oracle_is_correct_from_the_level_that_passing_needs():
+    eager, exact = torch.tensor([1.0, 1.5]).half(), torch.tensor([1.0, 1.25]).half()
+    found = compare([eager], [exact], oracle=[exact.double()])
+    assert found.passed and found.correct_from == -5 and found.max_abs_error == 0.25
+
+
+def test_the_oracle_forgives_nothing_where_eager_is_exact_even_beside_a_large_value():
+    want = torch.full((1000,), 0.1, dtype=torch.bfloat16)
+    want[0] = 1000
+    got = torch.zeros_like(want)
+    got[0] = 1000
+    assert not compare([want], [got], oracle=[want.double()]).passed
+    assert not compare([want], [got], oracle=[want.double() * 1.001]).passed
+
+
+def test_whole_numbers_that_are_one_float64_still_differ():
+    value = torch.tensor([2**53, 7])
+    found = compare([value], [value + torch.tensor([1, 0])])
+    assert found.verdict is Verdict.WRONG_VALUE and found.correct_from is None
 
 
 def test_merge_takes_the_worst():

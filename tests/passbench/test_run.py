@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from passbench.clock import Plan
+from passbench.isolate import Limits
 from passbench.policy import Facts
-from passbench.run import Harness, Settings, _Grader
+from passbench.run import Harness, Settings, _Grader, _ReferenceFailed
 from passbench.submission import freeze
 from schemas.rows import Verdict
 from tests.passbench.cases import KERNEL, AddRelu, LayerNorm, submission_at, task_of, variants_of
@@ -18,6 +19,13 @@ pytestmark = pytest.mark.torch
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "submissions"
 SETTINGS = Settings(inductor=False, draws=2, plan=Plan(pairs=5, inner_us=500.0, max_seconds=1.0), timeout_s=60.0)
+
+
+GRAPH_PASS = (
+    "import torch\n\n\ndef graph_pass(gm, example_inputs):\n    for node in gm.graph.nodes:\n"
+    "        if node.target is torch.relu:\n            node.target = torch.nn.functional.relu\n"
+    "    return gm\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +88,7 @@ CASES = {
 }
 WORDS = {
     "raises": "nothing here",
-    "no match": "call_function add (add)",
+    "no match": "the pattern has operator.mul where the graph has operator.add",
     "shape": "(4, 60) expected, (1, 4, 60) found",
     "import fails": "at import",
     "syntax": "add_relu.py:",
@@ -113,12 +121,7 @@ def test_two_replacement_functions_are_one_too_many(harness, variants, tmp_path)
 
 
 def test_a_graph_pass_without_triton_is_timed(harness, variants, tmp_path):
-    source = (
-        "import torch\n\n\ndef graph_pass(gm, example_inputs):\n    for node in gm.graph.nodes:\n"
-        "        if node.target is torch.relu:\n            node.target = torch.nn.functional.relu\n"
-        "    return gm\n"
-    )
-    (row,) = graded(harness, submission_at(tmp_path, source), variants[:1])
+    (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants[:1])
     assert row.verdict in (Verdict.PASSED, Verdict.AMBIGUOUS_TIMING), row.detail
     assert row.speed_measured and row.ci_low <= row.speedup <= row.ci_high
 
@@ -160,6 +163,22 @@ def test_printing_and_reading_the_reference_process_do_nothing(harness, variants
     noisy = KERNEL + "\nimport sys\nprint('PASSED ' * 100000)\nsys.stderr.write('x' * 100000)\n"
     case = unpoliced(harness, submission_at(tmp_path, noisy), variants[0])
     assert case.verdict is Verdict.PASSED, case.detail
+
+
+def test_processor_time_used_up_is_a_timeout(variants, tmp_path):
+    source = replaced("    return out\n", "    while True:\n        pass\n")
+    with Harness(replace(SETTINGS, limits=Limits(cpu_s=12))) as harness:
+        (row,) = graded(harness, submission_at(tmp_path, source), variants[:1])
+    assert row.verdict is Verdict.TIMEOUT and "processor time" in row.detail
+
+
+def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, variants, tmp_path, monkeypatch):
+    def broken(self, *args, **more):
+        raise _ReferenceFailed("gone")
+
+    monkeypatch.setattr(_Grader, "time", broken)
+    (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants[:1])
+    assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
 
 
 def test_a_failing_reference_is_never_the_submissions_fault(harness, variants, tmp_path):

@@ -170,6 +170,18 @@ def test_unequal_settings_are_not_compared():
     assert summarise([one, one]).tasks == 2 and math.isclose(summarise([one, one]).score, one.task_score)
 
 
+def test_a_task_without_a_correct_subgraph_can_be_averaged_with_any_speed():
+    failed = score_task([row(0, "COMPILE_ERROR", measured=False)], task(1), PRESETS["passnet"], unit_speed=True)
+    for measured in (True, False):
+        good = score_task([row(0, measured=measured)], task(1), PRESETS["passnet"], unit_speed=True)
+        assert summarise([failed, good]).tasks == summarise([good, failed]).tasks == 2
+    both = [score_task([row(0, measured=m)], task(1), PRESETS["passnet"], unit_speed=True) for m in (True, False)]
+    with pytest.raises(ValueError, match="not comparable"):
+        require_comparable([failed, *both])
+    with pytest.raises(ValueError, match="not comparable"):
+        require_comparable([failed, score_task([row(0)], task(1), PRESETS["graphnet"])])
+
+
 def test_foreign_rows_are_refused():
     with pytest.raises(ValueError, match="not of task"):
         score_task([row(5)], task(2), PRESETS["passnet"])

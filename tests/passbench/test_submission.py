@@ -128,6 +128,12 @@ def test_every_rule_has_a_case():
         ("def g(x):\n    return F.relu(x)", "torch-call"),
         ("g = torch.add", "torch-call"),
         ("g = torch.compile(wrapper)", "torch-call"),
+        ("def g(x):\n    f = x.softmax\n    return f(-1)", "tensor-method"),
+        ("g = lambda x: map(type(x).relu, [x])", "tensor-method"),
+        (
+            "class triton:\n    jit = staticmethod(len)\n\n\n@triton.jit\ndef g(x):\n    return x.softmax(-1)",
+            "tensor-method",
+        ),
         ("exec('1')", "dynamic"),
         ("__import__('os')", "dynamic"),
         ("import subprocess", "import"),
@@ -154,6 +160,13 @@ def test_patterns_are_free_to_use_torch_but_not_to_evaluate(tmp_path):
 def test_a_helper_module_is_checked_too(tmp_path):
     with pytest.raises(Rejected, match=r"^extra.py:1: os"):
         check(folder(tmp_path, files={"extra.py": "import os\n"}))
+
+
+@pytest.mark.parametrize("name", ["triton", "torch", "inspect"])
+def test_a_module_may_not_stand_in_for_a_library(tmp_path, name):
+    with pytest.raises(Rejected, match=f"^{name}.py:1: {name} is also the name of a library") as caught:
+        check(folder(tmp_path, files={f"{name}.py": "def jit(function):\n    return function\n"}))
+    assert caught.value.rule == "module-name"
 
 
 def test_a_syntax_error_is_one_line_with_its_place(tmp_path):

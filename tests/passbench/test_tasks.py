@@ -164,6 +164,8 @@ def test_tensors_survive_the_wire_with_their_stride_class(value):
         ([{"scalar": "text"}], []),
         ("outputs", []),
         ([{"dtype": "float32", "shape": [True], "stride": [1]}], [b"1234"]),
+        ([{"dtype": "float32", "shape": [2**47, 2**47, 0], "stride": [1, 1, 1]}], [b""]),
+        ([{"dtype": "float32", "shape": [0] * 65, "stride": [1] * 65}], [b""]),
     ],
 )
 def test_tensors_that_lie_about_themselves_are_refused(described, blobs):

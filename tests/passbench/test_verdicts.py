@@ -1,8 +1,10 @@
 """What a candidate's end and its error reports mean, and that bytes from it are doubted."""
 
+import contextlib
 import json
 import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -47,9 +49,20 @@ def test_a_candidate_may_report_failures_of_its_own_and_nothing_else():
 def exchange(raw, **limits):
     left, right = socket.socketpair()
     with left, right:
-        left.sendall(raw)
-        left.shutdown(socket.SHUT_WR)
-        return receive(right, deadline=time.monotonic() + 5, **limits)
+        writer = threading.Thread(target=put, args=(left, raw), daemon=True)
+        writer.start()
+        try:
+            return receive(right, deadline=time.monotonic() + 5, **limits)
+        finally:
+            right.shutdown(socket.SHUT_RDWR)
+            writer.join(5)
+
+
+def put(link, raw):
+    """Send and close; the reader may have gone away by then."""
+    with contextlib.suppress(OSError):
+        link.sendall(raw)
+        link.shutdown(socket.SHUT_WR)
 
 
 def framed(header, *blobs):
@@ -69,6 +82,7 @@ def test_a_message_comes_back_as_it_was_sent():
     [
         struct.pack("<I", 2**31),
         struct.pack("<I", 3) + b"{{{",
+        struct.pack("<I", 50_000) + b"[" * 50_000,
         framed([1]),
         framed({}),
         framed({"sizes": [-1]}),
