@@ -1,8 +1,15 @@
-"""Tiers: `-m plain` imports no file of another tier (so no torch), and GPU tests are skipped where there is no GPU."""
+"""Tiers: `-m plain` imports no file of another tier (so no torch), and GPU tests are skipped where there is no GPU.
+
+Examples of hypothesis have no deadline: machines are shared.
+"""
 
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("passnet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("passnet")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
