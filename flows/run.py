@@ -171,7 +171,7 @@ class Runner:
         try:
             manifest = self.store.read_manifest(stage.name, shard.index)
         except StoreError as error:
-            self.observer.on_note(f"{error.args[0].split(':')[0]}: shard {shard.index} of {stage.name} is rebuilt")
+            self.observer.on_note(f"{str(error).rpartition(': ')[0]}: shard {shard.index} of {stage.name} is rebuilt")
             return False
         if manifest is None or manifest.fingerprint != self.fingerprint(stage, shard):
             return False

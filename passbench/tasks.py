@@ -19,7 +19,8 @@ from schemas.arrow import from_table, schema_of
 from schemas.rows import Task, TaskVariant
 
 T = TypeVar("T")
-_VARIANT_TABLES = ("subgraphs", "variants")
+_VARIANT_TABLES = ("variants", "subgraphs")
+"""Where variants stand: in a run under their own name (its `subgraphs` are other rows), published as `subgraphs`."""
 _HOMES = ("", "latest", "PassBench/latest", "datasets/PassBench/latest")
 """Where, below the given folder, the tables may be, in order of preference; a published folder beats a run's tables."""
 

@@ -45,6 +45,7 @@ def test_damage_is_told_and_only_the_damaged_shard_runs_again(tmp_path: Path) ->
     assert "configs/part-00001.parquet is damaged" in observer.notes[0]
     assert "shard 1 of configs is rebuilt, the rest is kept" in observer.notes[0]
     assert "members/part-00000.json is half-written or damaged" in observer.notes[1]
+    assert observer.notes[1].endswith("): shard 0 of members is rebuilt")
     assert table_bytes(path) == before
     assert damaged.with_name("part-00001.parquet.damaged").exists()
 

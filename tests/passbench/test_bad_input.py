@@ -1,6 +1,5 @@
 """Submissions that overwhelm the parser, and wrong arguments of the command line: one line each."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from typer.testing import CliRunner
 from passbench.cli import app
 from passbench.policy import inspect_sources
 from passbench.submission import Rejected, freeze
+from passbench.tasks import Shelf
 from tests.data.tiny_run import RUN_TABLES, TASK, VARIANTS, with_rows, write_run
 
 pytestmark = pytest.mark.plain
@@ -57,19 +57,10 @@ def test_a_split_that_does_not_exist_lists_those_that_do(run: Path) -> None:
     assert done.stderr == f"passbench: no task is in split 'tset'; there are {TASK.split}\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("--draws", "0"), "draws of at least 1 and a positive timeout, not cpu, 0 and 120"),
-        (("--timeout", "-1"), "a positive timeout, not cpu, 3 and -1"),
-        (("--device", "tpu"), "settings need device cpu or cuda"),
-    ],
-)
-def test_impossible_settings_are_one_line(run: Path, tmp_path: Path, words: tuple[str, ...], line: str) -> None:
-    folder = submission(tmp_path / "s", "")
-    (folder / "task.json").write_text(json.dumps({"task": TASK.task_id}))
-    device = () if "--device" in words else ("--device", "cpu")
-    arguments = ["run", str(folder), "--tasks", str(run), "--out", str(tmp_path / "out"), *device, *words]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 2
-    assert line in done.stderr and done.stderr.count("\n") == 1
+@pytest.mark.parametrize("latest", [None, "0.1.9"])
+def test_a_run_whose_datasets_are_not_published_or_lost_lends_its_own_tables(run: Path, latest: str | None) -> None:
+    if latest:
+        home = run / "datasets" / "PassBench"
+        home.mkdir(parents=True)
+        (home / "latest").symlink_to(latest)
+    assert Shelf(run).variants(TASK.task_id) == sorted(VARIANTS, key=lambda row: row.index)

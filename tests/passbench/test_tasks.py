@@ -197,3 +197,19 @@ def test_the_oracle_agrees_with_a_float64_layer_norm():
     inputs = materialize(graph, seed=2)
     (found,) = oracle.oracle_outputs(graph, inputs, 1)
     torch.testing.assert_close(found, LayerNorm()(*[value.double() for value in inputs]))
+
+
+@pytest.mark.parametrize(
+    "words, line",
+    [
+        (["--draws", "0"], "draws of at least 1 and a positive timeout, not cpu, 0 and 120"),
+        (["--timeout", "-1"], "a positive timeout, not cpu, 3 and -1"),
+        (["--device", "tpu"], "settings need device cpu or cuda"),
+        (["--device", "cuda"], "torch finds no GPU"),
+    ],
+)
+def test_impossible_settings_are_one_line(bench, tmp_path, monkeypatch, words, line):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    arguments = ["run", str(submission_at(tmp_path / "pass")), "--task", "relu", "--tasks", str(bench)]
+    done = runner.invoke(app, [*arguments, "--out", str(tmp_path / "out"), *words])
+    assert done.exit_code == 2 and line in done.stderr and done.stderr.count("\n") == 1, done.output
