@@ -22,8 +22,13 @@ from schemas.source import source_of
 
 SUMMARY_COLUMNS = 7
 """Most columns of a listing."""
-LONG_COLUMNS = frozenset({"graph", "detail", "config", "nodes", "variants", "eager_samples_us", "inductor_samples_us"})
-"""Columns too long for a listing."""
+LONG_COLUMNS = frozenset({
+    "graph", "detail", "config", "nodes", "variants", "eager_samples_us", "inductor_samples_us", "settings",
+    "shape_free", "dtype_free", "structure", "topology", "body", "representative", "architecture", "nodes_id", "tags",
+})  # fmt: skip
+"""Columns that a listing leaves out: long ones, and keys of other rows."""
+KEY_DIGITS = 12
+"""Digits of a content id in a listing: enough to name it."""
 
 
 REPEATED = frozenset({"environments"})
@@ -101,14 +106,15 @@ def _nothing(store: RunDirectory, table: str, prefix: str) -> str:
 
 
 def _print_listing(console: Console, rows: list[Any]) -> None:
-    names = [field.name for field in fields(rows[0]) if field.name not in LONG_COLUMNS][:SUMMARY_COLUMNS]
+    keys = rows[0].KEY
+    names = [*keys, *(f.name for f in fields(rows[0]) if f.name not in LONG_COLUMNS and f.name not in keys)]
     if isinstance(rows[0], Failure):
         names = ["name", "kind", "message", "item"]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for name in names[:SUMMARY_COLUMNS]:
+        table.add_column(name, overflow="ellipsis", no_wrap=True, min_width=KEY_DIGITS if name in keys else None)
     for row in rows:
-        table.add_row(*[_cell(getattr(row, name)) for name in names])
+        table.add_row(*[_cell(getattr(row, name)) for name in names[:SUMMARY_COLUMNS]])
     console.print(table, markup=False)
 
 
@@ -116,6 +122,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value[:4])) + (", ..." if len(value) > 4 else "")
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    if len(text) == 32 and not text.strip("0123456789abcdef"):
+        text = text[:KEY_DIGITS]
     return text.replace("[", "\\[")
 
 
