@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of, outputs_of
-from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, Wiring, grow, regions
 from fusion_mining.op_classes import classes_of
 from fusion_mining.sole import sole_ops
 from schemas.canonical import Keys, canonicalize, nested_form
 from schemas.forms import tokens_of
+from schemas.functional import functionalise
 from schemas.graph import PLACEHOLDER, Graph
 from schemas.rows import CanonicalGraph, Occurrence, Skipped, content_id
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fusion_mining.cut import cut
-from fusion_mining.functional import functionalise
 from fusion_mining.mine import FUSIBLE, KINDS
 from fusion_mining.op_classes import classes_of, is_compute
 from schemas.canonical import canonicalize
+from schemas.functional import functionalise
 from schemas.graph import Graph
 from schemas.roles import short_name
 from schemas.rows import CanonicalGraph, Member, Occurrence, Pick, Skipped, Subgraph, content_id

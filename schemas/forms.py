@@ -37,7 +37,7 @@ class Token:
     """The part of a node that does not depend on its neighbours."""
 
     records: tuple[bytes, bytes, bytes, bytes, bytes]
-    """One record a level."""
+    """One record a level, each a line that begins with a newline."""
     sizes: tuple[int, ...]
     """The integers behind the holes of the shape_free and dtype_free records, in order."""
     operand_order: tuple[int, ...] | None
@@ -83,7 +83,7 @@ def _layout(spec: TensorSpec) -> tuple[Value, Value]:
 
 
 def _lines(levels: tuple[Value, Value, Value, Value, Value]) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    a, b, c, d, e = (values.dumps(level).encode() for level in levels)
+    a, b, c, d, e = (b"\n" + values.dumps(level).encode() for level in levels)
     return a, b, c, d, e
 
 

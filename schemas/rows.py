@@ -1,9 +1,11 @@
 """Every row that is not a graph: frozen, slotted, keyword-only; field docs are the literals under the fields.
 
 Is: the nouns of the funnel, in order: ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member,
-Occurrence, Subgraph, Pick, Environment, Profile, TaskCandidate, Task, TaskVariant, EvalResult; Failure beside all.
+Relation, Occurrence, Subgraph, Pick, Environment, Profile, TaskCandidate, Task, TaskVariant, EvalResult; Failure beside
+all.
 Each row type names its identity in `KEY`; ids are content hashes made by `content_id`, never random, never positions.
 Reads and writes nothing. `schemas.arrow` derives the Arrow schema from the annotations, `data.card` the field docs.
+The three rows of identity stand in `schemas.class_rows`.
 """
 
 from dataclasses import dataclass
@@ -12,9 +14,12 @@ from typing import ClassVar, NewType, Protocol
 
 import xxhash
 
+from schemas.class_rows import CanonicalGraph as CanonicalGraph
+from schemas.class_rows import Member as Member
+from schemas.class_rows import Relation as Relation
 from schemas.graph import Graph
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 """Version of all row types together; a change of any field raises it."""
 
 Text = NewType("Text", str)
@@ -161,60 +166,6 @@ class GraphRecord:
     """Why it was not compared, empty if it was."""
     graph: Graph
     """The graph itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CanonicalGraph:
-    """One class of equal graphs, relabelled canonically; all identity levels as keys."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("key",)
-    key: str
-    """Exact level: ops, attributes, shapes, dtypes, wiring."""
-    shape_free: str
-    """As exact, with dimensions and integers in shape positions replaced by equality classes."""
-    dtype_free: str
-    """As shape_free, with dtypes masked."""
-    structure: str
-    """As dtype_free, with all numeric literals masked."""
-    topology: str
-    """Ops and wiring only."""
-    members: int
-    """Number of graphs in the class."""
-    representative: str
-    """graph_id of the member with the smallest (name, graph_id)."""
-    name: str
-    """The representative's name, for people."""
-    family: str
-    """The representative's family."""
-    modality: str
-    """The representative's modality."""
-    license: str
-    """The representative's licence, as in ModelRef."""
-    num_nodes: int
-    """Number of nodes."""
-    num_ops: int
-    """Number of call nodes."""
-    graph: Graph
-    """The canonical graph: nodes in canonical order, names derived from position and op."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """Which class a graph belongs to."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("graph_id",)
-    graph_id: str
-    """GraphRecord.graph_id."""
-    key: str
-    """CanonicalGraph.key."""
-    architecture: str
-    """The graph's architecture key."""
-    family: str
-    """The graph's family."""
-    modality: str
-    """The graph's modality."""
-    license: str
-    """The graph's licence, as in ModelRef."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -620,7 +571,7 @@ class Failure:
 
 
 ROW_TYPES: tuple[type, ...] = (
-    ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member, Occurrence, Subgraph, Pick, Environment,
-    Profile, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
+    ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member, Relation, Occurrence, Subgraph, Pick,
+    Environment, Profile, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
 )  # fmt: skip
 """All row types, in funnel order."""

@@ -115,7 +115,8 @@ def describe(specs: Sequence[TensorSpec]) -> str:
     return text if len(text) <= MAX_COMMENT else text[: MAX_COMMENT - 3] + "..."
 
 
-def _statement(node: Node, operands: Sequence[str]) -> str:
+def statement_of(node: Node, operands: Sequence[str]) -> str:
+    """One node as a line of source, its spec as a comment; `operands` are the names of its operands."""
     comment = f"  # {describe(node.outputs)}" if node.outputs else ""
     if node.op == CONSTANT:
         attrs = values.loads(node.attrs)
@@ -154,7 +155,7 @@ def _class(graph: Graph, name: str) -> list[str]:
         lines.append("    def forward(self):")
     for node in graph.nodes:
         if node.op != PLACEHOLDER:
-            lines.append("        " + _statement(node, [graph.nodes[k].name for k in node.inputs]))
+            lines.append("        " + statement_of(node, [graph.nodes[k].name for k in node.inputs]))
     return lines
 
 

@@ -72,8 +72,9 @@ CONFIG = ModelConfig(
     family="alpha", modality="text-encoder", license="apache-2.0",
 )  # fmt: skip
 CLASS = CanonicalGraph(
-    key="class", shape_free="sf", dtype_free="df", structure="st", topology="to", members=1, representative="graph",
-    name="alpha", family="alpha", modality="text-encoder", license="apache-2.0", num_nodes=5, num_ops=2,
+    key="class", shape_free="sf", dtype_free="df", structure="st", topology="to", body="bo", inference="in",
+    members=1, architectures=1, representative="graph", name="alpha",
+    family="alpha", modality="text-encoder", license="apache-2.0", num_nodes=5, num_ops=2,
     graph=add_relu(4, 8),
 )  # fmt: skip
 PIECE = Subgraph(

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 
 from fusion_mining.blocks import blocks as repeated
 from fusion_mining.cut import cut
-from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, grow, regions
 from fusion_mining.mine import MineConfig, mine
 from fusion_mining.op_classes import CLASSES, LEGALITY, classes_of
 from fusion_mining.pieces import PickConfig, PiecesConfig, collect, io_bytes, pick
 from fusion_mining.sole import sole_ops
 from schemas.canonical import canonicalize
+from schemas.functional import functionalise
 from schemas.graph import Graph, check
 from schemas.rows import CanonicalGraph, Member, Occurrence, Pick, Skipped, Subgraph
 from tests.fusion_mining.test_grow import mixed_graphs
@@ -28,7 +28,8 @@ def class_row(graph: Graph, name: str = "bert") -> CanonicalGraph:
     keys = form.keys
     return CanonicalGraph(
         key=keys.exact, shape_free=keys.shape_free, dtype_free=keys.dtype_free, structure=keys.structure,
-        topology=keys.topology, members=1, representative=name, name=name, family=name, modality=f"m-{name}",
+        topology=keys.topology, body="", inference="", members=1, architectures=1, representative=name,
+        name=name, family=name, modality=f"m-{name}",
         license="", num_nodes=len(form.graph.nodes), num_ops=form.graph.num_ops, graph=form.graph,
     )  # fmt: skip
 

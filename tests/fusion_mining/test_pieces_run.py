@@ -10,13 +10,13 @@ import torch
 
 from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of
-from fusion_mining.functional import functionalise
 from fusion_mining.grow import GrowConfig, grow, regions
 from fusion_mining.pieces import compute_ops
 from fusion_mining.profile import ProfileConfig, profile
 from fusion_mining.sole import sole_ops
 from passbench.inputs import materialize
 from schemas.canonical import canonicalize
+from schemas.functional import functionalise
 from schemas.fx import lift, lower, propagate
 from schemas.graph import Graph, check
 from schemas.rows import Environment, Failure, FailureKind, Pick, Profile, ProfileStatus

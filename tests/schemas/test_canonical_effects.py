@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusion_mining.functional import functionalise
 from schemas.canonical import canonicalize
+from schemas.functional import functionalise
 from schemas.fx import lower
 from schemas.graph import Graph
 from tests.schemas.drafts import Draft, shuffled, spec

@@ -29,20 +29,29 @@ def functionalise(graph: Graph) -> Graph:
     writers = [i for i, token in enumerate(tokens) if token.effect is not None and token.effect.kind == MUTATE]
     if not writers:
         return graph
-    classes = storage_classes(graph, tokens, range(len(graph.nodes)))
+    older = _older(storage_classes(graph, tokens, range(len(graph.nodes))), set(writers))
     nodes = list(graph.nodes)
     for index in writers:
         effect = tokens[index].effect
         assert effect is not None
-        if len(effect.writes) == 1 and _unobservable(graph, classes, index):
+        if len(effect.writes) == 1 and _unobservable(graph, older[index], index):
             nodes[index] = _functional(graph, nodes[index]) or nodes[index]
     return replace(graph, nodes=tuple(nodes))
 
 
-def _unobservable(graph: Graph, classes: list[int], index: int) -> bool:
+def _older(classes: list[int], writers: set[int]) -> dict[int, list[int]]:
+    """For every writer the earlier values of its storage class."""
+    members: dict[int, list[int]] = {}
+    found = {}
+    for index, cls in enumerate(classes):
+        if index in writers:
+            found[index] = list(members.get(cls, ()))
+        members.setdefault(cls, []).append(index)
+    return found
+
+
+def _unobservable(graph: Graph, older: list[int], index: int) -> bool:
     """Whether no older value of the written storage is the caller's or read after node `index`."""
-    cls = classes[index]
-    older = [k for k in range(index) if classes[k] == cls]
     return all(graph.nodes[k].is_call and all(user <= index for user in graph.users[k]) for k in older)
 
 
