@@ -39,6 +39,7 @@ from schemas.numbering import (
     number_at,
     number_once,
     number_somehow,
+    order_of_effects,
     prepare,
 )  # fmt: skip
 from schemas.relabel import execution_order, relabel
@@ -115,7 +116,8 @@ class Canonical:
     def order(self) -> tuple[int, ...]:
         """order[i] is the index in `source` of node i of `graph`; dead nodes are missing."""
         prepared = self._prepared
-        return tuple(execution_order(self.source, prepared.kids, prepared.before, self._numbering.order))
+        before = order_of_effects(self.source, prepared)
+        return tuple(execution_order(self.source, prepared.kids, before, self._numbering.order))
 
     @cached_property
     def output_order(self) -> tuple[int, ...]:
@@ -150,15 +152,21 @@ class _Lines:
         self.tokens = [tokens[index] for index in order]
         labels = _LABELS if len(order) <= len(_LABELS) else [b" %d" % number for number in range(len(order))]
         label: list[bytes] = [b""] * len(kids)
-        chosen = numbering.chosen.get
+        operands_of, join = kids.copy(), b"".join
+        for index, chosen in numbering.chosen.items():
+            operands_of[index] = chosen
         self.wires: list[bytes] = []
+        append = self.wires.append
         for index, text in zip(order, labels, strict=False):
             label[index] = text
-            operands = chosen(index) or kids[index]
-            if len(operands) == 1:
-                self.wires.append(label[operands[0]])
+            operands = operands_of[index]
+            size = len(operands)
+            if size == 2:
+                append(label[operands[0]] + label[operands[1]])
+            elif size == 1:
+                append(label[operands[0]])
             else:
-                self.wires.append(b"".join([label[kid] for kid in operands]))
+                append(join([label[kid] for kid in operands]))
         if prepared.versions or prepared.tails:
             self._mark_effects(prepared, numbering, label)
 

@@ -165,17 +165,18 @@ def shared_operands(target: str, effect: Effect | None, *, tensor: bool) -> tupl
 def alias_classes(shared: Sequence[Sequence[int]]) -> list[int]:
     """A class number for every value: values that may share storage have the same one.
 
-    `shared[i]` are the values whose storage value i may share.
+    `shared[i]` are the earlier values whose storage value i may share.
     """
     parent = list(range(len(shared)))
-
-    def find(item: int) -> int:
-        while parent[item] != item:
-            parent[item] = parent[parent[item]]
-            item = parent[item]
-        return item
-
     for index, sources in enumerate(shared):
         for source in sources:
-            parent[find(source)] = find(index)
-    return [find(item) for item in range(len(shared))]
+            root = parent[source]
+            while parent[root] != root:
+                root = parent[root]
+            own = parent[index]
+            while parent[own] != own:
+                own = parent[own]
+            parent[max(own, root)] = parent[index] = min(own, root)
+    for index, above in enumerate(parent):
+        parent[index] = parent[above]
+    return parent

@@ -35,6 +35,7 @@ MAX_OUTPUT_ORDERS = 120
 MAX_TRIED_NODES = 400_000
 """Most node records built in that search, so that large graphs stay linear."""
 _PRIVATE_LIMIT = 256
+_WALK_LIMIT = 64
 _ROUNDS = 2
 _digest = xxhash.xxh3_64_digest
 
@@ -54,7 +55,8 @@ class Prepared:
     """Whether the outputs have no order."""
     tails: dict[int, bytes] = field(default_factory=dict)
     versions: dict[int, dict[int, int]] = field(default_factory=dict)
-    before: list[tuple[int, int]] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
+    """Storage class of every value, if any is written."""
 
     @cached_property
     def live(self) -> list[int]:
@@ -121,44 +123,71 @@ def body_of(prepared: Prepared) -> Prepared:
 
 
 def _order_effects(graph: Graph, prepared: Prepared) -> None:
-    """Fill in tails (place in the chain, scope), versions and the pairs (earlier, later) that must keep their order."""
-    tokens, before = prepared.tokens, prepared.before
-    classes = storage_classes(graph, tokens, prepared.live)
-    mutable = {classes[graph.nodes[i].inputs[w]] for i in prepared.chain for w in _writes(tokens[i])}
-    count, last_write = dict.fromkeys(mutable, 0), dict[int, int]()
-    readers: dict[int, list[int]] = {cls: [] for cls in mutable}
-    in_scope, scopes, last_scope, last_effect = list[int](), 0, -1, -1
-    for index in prepared.live:
-        read = {kid: classes[kid] for kid in prepared.kids[index] if classes[kid] in mutable} if mutable else {}
-        if read:
-            prepared.versions[index] = {kid: count[cls] for kid, cls in read.items()}
-        for cls in dict.fromkeys(read.values()):
+    """Fill in tails (place in the chain, scope) and versions: how often what an operand shows was written before."""
+    tokens, tails, kids = prepared.tokens, prepared.tails, prepared.kids
+    written = [(index, _written(graph, tokens, index)) for index in prepared.chain]
+    mutable: dict[int, int] = {}
+    storage: list[int] = []
+    if any(operands for _, operands in written):
+        classes = prepared.classes = storage_classes(graph, tokens, prepared.live)
+        mutable = {classes[operand]: 0 for _, operands in written for operand in operands}
+        storage = [cls if cls in mutable else -1 for cls in classes]
+        for index in prepared.live:
+            operands = kids[index]
+            for kid in operands:
+                if storage[kid] >= 0:
+                    prepared.versions[index] = {k: mutable[storage[k]] for k in operands if storage[k] >= 0}
+                    break
+            effect = tokens[index].effect
+            if effect is not None:
+                for cls in dict.fromkeys([classes[operand] for operand in _written(graph, tokens, index)]):
+                    mutable[cls] += 1
+    scopes = [index for index in prepared.chain if _is_scope(tokens[index])]
+    if scopes:
+        passed = 0
+        for index in prepared.live:
+            if passed and graph.nodes[index].is_call:
+                tails[index] = b" s%d" % passed
+            passed += passed < len(scopes) and index == scopes[passed]
+    for place, index in enumerate(prepared.chain):
+        tails[index] = tails.get(index, b"") + b" e%d" % place
+
+
+def _written(graph: Graph, tokens: list[Token], index: int) -> list[int]:
+    effect, inputs = tokens[index].effect, graph.nodes[index].inputs
+    return [] if effect is None else [inputs[operand] for operand in effect.writes]
+
+
+def _is_scope(token: Token) -> bool:
+    return token.effect is not None and token.effect.kind == effects.SCOPE
+
+
+def order_of_effects(graph: Graph, prepared: Prepared) -> list[tuple[int, int]]:
+    """The pairs (earlier, later) that must keep their order: effects, calls and scopes, reads and writes."""
+    tokens, before, classes = prepared.tokens, list[tuple[int, int]](), prepared.classes
+    readers: dict[int, list[int]] = {}
+    for index in prepared.chain:
+        readers.update({classes[operand]: [] for operand in _written(graph, tokens, index)})
+    last_write, in_scope = dict[int, int](), list[int]()
+    last_scope = last_effect = -1
+    for index in prepared.live if prepared.chain else ():
+        seen = dict.fromkeys([classes[kid] for kid in prepared.kids[index]] if readers else ())
+        for cls in (cls for cls in seen if cls in readers):
             before.extend([(last_write[cls], index)] if cls in last_write else [])
             readers[cls].append(index)
-        effect = tokens[index].effect
-        is_scope = effect is not None and effect.kind == effects.SCOPE
         before.extend([(last_scope, index)] if last_scope >= 0 else [])
-        tail = b" s%d" % scopes if scopes and graph.nodes[index].is_call else b""
-        if effect is not None:
-            tail += b" e"
+        if tokens[index].effect is not None:
             before.extend([(last_effect, index)] if last_effect >= 0 else [])
             last_effect = index
-            for cls in dict.fromkeys(classes[graph.nodes[index].inputs[w]] for w in effect.writes):
+            for cls in dict.fromkeys([classes[operand] for operand in _written(graph, tokens, index)]):
                 before.extend((reader, index) for reader in readers[cls] if reader != index)
-                readers[cls], last_write[cls], count[cls] = [], index, count[cls] + 1
-        if is_scope:
+                readers[cls], last_write[cls] = [], index
+        if _is_scope(tokens[index]):
             before.extend((earlier, index) for earlier in in_scope)
-            in_scope, scopes, last_scope = [], scopes + 1, index
+            in_scope, last_scope = [], index
         else:
             in_scope.append(index)
-        if tail:
-            prepared.tails[index] = tail
-    for place, index in enumerate(prepared.chain):
-        prepared.tails[index] += b"%d" % place
-
-
-def _writes(token: Token) -> tuple[int, ...]:
-    return () if token.effect is None else token.effect.writes
+    return before
 
 
 # --- colours --------------------------------------------------------------------------------------------------------
@@ -169,41 +198,103 @@ class _Colours:
         self.prepared = prepared
         self.output = len(prepared.kids) - 1
         self._cones: dict[int, dict[int, bytes]] = {}
-        self._refined: dict[int, dict[int, bytes]] = {}
+        self._refined: dict[tuple[int, int], dict[int, bytes]] = {}
+        self._records: dict[int, dict[int, bytes]] = {}
 
-    def cones(self, level: int) -> dict[int, bytes]:
-        """A hash of what each live node is computed from, with the records of a level."""
-        if level not in self._cones:
-            tokens, kids, found = self.prepared.tokens, self.prepared.kids, dict[int, bytes]()
-            own = self._own(level) if level in (1, 2) else None
-            for index in self.prepared.live:
+    def cone(self, level: int, root: int) -> bytes:
+        """A hash of what a node is computed from, with the records of a level; made for the nodes that it needs."""
+        found = self._cones.setdefault(level, {})
+        if root in found:
+            return found[root]
+        tokens, kids = self.prepared.tokens, self.prepared.kids
+        own = self._own(level) if level in (1, 2) else None
+        stack = [root]
+        while stack:
+            index = stack[-1]
+            waiting = [kid for kid in kids[index] if kid not in found]
+            if waiting and index not in found:
+                stack += waiting
+                continue
+            stack.pop()
+            if index not in found:
                 below = [found[kid] for kid in kids[index]]
                 if tokens[index].commutative:
                     below.sort()
                 record = tokens[index].records[level] if own is None else own[index]
                 found[index] = _digest(record + b"".join(below))
-            self._cones[level] = found
-        return self._cones[level]
+        return found[root]
 
-    def refined(self, level: int) -> dict[int, bytes]:
+    def order(self, level: int, a: int, b: int) -> int:
+        """-1 or 1 if the cone of a or that of b sorts first at a level, 0 if they are alike.
+
+        The cones are walked side by side; where that meets a commutative op, or goes on for long, hashes decide.
+        """
+        found = self._walk(level, a, b)
+        if found is None:
+            first, second = self.cone(level, a), self.cone(level, b)
+            return (first > second) - (first < second)
+        return found
+
+    def order_by_use(self, level: int, a: int, b: int) -> int:
+        """As `order`, by what reads each value of the cones, then by colours; 0 if nothing tells them apart."""
+        found = self._walk(level, a, b, uses=True)
+        for rounds in range(1, _ROUNDS + 1) if not found else ():
+            colours = self.refined(level, rounds)
+            if colours[a] != colours[b]:
+                return -1 if colours[a] < colours[b] else 1
+        return found or 0
+
+    def _walk(self, level: int, a: int, b: int, *, uses: bool = False) -> int | None:
+        tokens, kids = self.prepared.tokens, self.prepared.kids
+        seen, stack = set[tuple[int, int]](), [(a, b)]
+        while stack:
+            pair = p, q = stack.pop()
+            if p == q or pair in seen:
+                continue
+            seen.add(pair)
+            x, y = tokens[p].records[level], tokens[q].records[level]
+            if x == y and level in (1, 2) and tokens[p].sizes != tokens[q].sizes:
+                x, y = self._own(level)[p], self._own(level)[q]
+            if uses and x == y:
+                x, y = self._uses(level, p), self._uses(level, q)
+            if x != y or len(kids[p]) != len(kids[q]):
+                return -1 if (x, len(kids[p])) < (y, len(kids[q])) else 1
+            if tokens[p].commutative and sorted(kids[p]) == sorted(kids[q]):
+                continue
+            if tokens[p].commutative or len(seen) > _WALK_LIMIT:
+                return None
+            stack.extend(zip(reversed(kids[p]), reversed(kids[q]), strict=True))
+        return 0
+
+    def _uses(self, level: int, index: int) -> bytes:
+        """What reads a value, and in which places."""
+        found = []
+        for user in dict.fromkeys(self.prepared.users[index]):
+            record = self.prepared.tokens[user].records[level] if user != self.output else b""
+            found += [record + mark for kid, mark in self._edges(user) if kid == index]
+        return b"\n".join(sorted(found))
+
+    def refined(self, level: int, rounds: int = _ROUNDS) -> dict[int, bytes]:
         """A hash of each live node's cone and of all that reads it, with the records of a level and effects."""
-        if level not in self._refined:
-            tails = self.prepared.tails
-            colours = {index: _digest(own + tails.get(index, b"")) for index, own in self._own(level).items()}
-            for _ in range(_ROUNDS):
-                colours = self._upwards(self._downwards(colours))
-            self._refined[level] = colours
-        return self._refined[level]
+        if (level, rounds) not in self._refined:
+            if rounds == 0:
+                tails = self.prepared.tails
+                found = {index: _digest(own + tails.get(index, b"")) for index, own in self._own(level).items()}
+            else:
+                found = self._upwards(self._downwards(self.refined(level, rounds - 1)))
+            self._refined[level, rounds] = found
+        return self._refined[level, rounds]
 
     def _own(self, level: int) -> dict[int, bytes]:
         """The record of each live node, with a hash for every open size; nothing for the output."""
-        sizes = self._sizes(level) if level in (1, 2) else {}
-        found = {}
-        for index in self.prepared.live:
-            token = self.prepared.tokens[index]
-            found[index] = token.records[level] + b"".join([sizes[size] for size in token.sizes] if sizes else [])
-        found[self.output] = b""
-        return found
+        if level not in self._records:
+            sizes = self._sizes(level) if level in (1, 2) else {}
+            found = self._records[level] = {}
+            for index in self.prepared.live:
+                token = self.prepared.tokens[index]
+                found[index] = token.records[level] + b"".join([sizes[size] for size in token.sizes] if sizes else [])
+            found[self.output] = b""
+        return self._records[level]
 
     def _sizes(self, level: int) -> dict[int, bytes]:
         """For every open size a hash of all places where it stands."""
@@ -250,39 +341,43 @@ class _Numberer:
         self.prepared, self.colours, self.level = prepared, colours, level
         self.kids, self.tokens = prepared.kids, prepared.tokens
         self.output = len(prepared.kids) - 1
+        self.paired = [token.commutative for token in prepared.tokens]
         self.levels = range(len(LEVELS) - 1, (level or 0) - 1, -1)
 
     def run(self, outputs: Sequence[int], choices: Sequence[int] = ()) -> Numbering:
         """Number by depth-first post-order; the t-th tie met is decided by choices[t], 0 beyond their end."""
-        kids, tokens = self.kids, self.tokens
+        kids, paired = self.kids, self.paired
         number, order = [-1] * len(kids), list[int]()
-        chosen, ties = dict[int, tuple[int, ...]](), 0
-        for root in (*outputs, *self.prepared.chain):
-            stack = [root]
-            while stack:
-                index = stack.pop()
-                if index < 0:
-                    number[~index] = len(order)
-                    order.append(~index)
-                    continue
+        chosen, ties, count = dict[int, tuple[int, ...]](), 0, 0
+        stack = [*reversed((*outputs, *self.prepared.chain))]
+        pop, push, append = stack.pop, stack.append, order.append
+        while stack:
+            index = pop()
+            if index >= 0:
                 if number[index] >= 0:
                     continue
                 operands = kids[index]
-                if tokens[index].commutative and operands[0] != operands[1]:
+                if paired[index] and operands[0] != operands[1]:
                     operands, tied = self.sort(index, number)
                     if tied and ties < len(choices) and choices[ties]:
                         operands = operands[::-1]
                     ties += tied
                     chosen[index] = operands
-                waiting = [kid for kid in operands if number[kid] < 0]
-                if waiting:
-                    stack.append(~index)
-                    waiting.reverse()
-                    stack += waiting
-                else:
-                    number[index] = len(order)
-                    order.append(index)
-        order.append(self.output)
+                if operands:
+                    push(~index)
+                    height = len(stack)
+                    for kid in operands[::-1]:
+                        if number[kid] < 0:
+                            push(kid)
+                    if len(stack) > height:
+                        continue
+                    pop()
+            else:
+                index = ~index
+            number[index] = count
+            count += 1
+            append(index)
+        append(self.output)
         chosen[self.output] = tuple(outputs)
         return Numbering(order=order, chosen=chosen, ties=ties)
 
@@ -300,23 +395,22 @@ class _Numberer:
         return self.sort_by_cones(index, number)
 
     def sort_by_cones(self, index: int, number: list[int]) -> tuple[tuple[int, ...], bool]:
-        """As `sort`, by hashes of cones, coarsest level first, then by colours.
+        """As `sort`, by cones, then by what reads them, coarsest level first.
 
         Where one numbering is to serve all levels, what only a finer level tells apart must be exchangeable at the
         coarser ones.
         """
         a, b = operands = self.kids[index]
+        shared, left_open = self.level is None, False
         for level in self.levels:
-            cones = self.colours.cones(level)
-            if cones[a] != cones[b]:
-                shared = self.level is None and level + 1 < len(LEVELS)
-                still_open = shared and not self.exchangeable(operands, index, number, level + 1)
-                return operands if cones[a] < cones[b] else (b, a), still_open
-        if self.level is not None:
-            colours = self.colours.refined(self.level)
-            if colours[a] != colours[b]:
-                return operands if colours[a] < colours[b] else (b, a), False
-        return operands, not self.exchangeable(operands, index, number, self.level or 0)
+            left_open = left_open and shared
+            sign = self.colours.order(level, a, b)
+            if not sign and not self.exchangeable(operands, index, number, level):
+                sign = self.colours.order_by_use(level, a, b)
+                left_open = left_open or not sign
+            if sign:
+                return operands if sign < 0 else (b, a), left_open
+        return operands, left_open
 
     def near(self, index: int) -> bytes:
         """The ops of a node's operands, a cheap first look at its cone."""
@@ -334,7 +428,7 @@ class _Numberer:
             used = p in sides[0] or q in sides[1] or p in sides[1] or q in sides[0]
             numbered = number[p] >= 0 or number[q] >= 0
             alike = tokens[p].records[level] == tokens[q].records[level]
-            if used or numbered or not alike or self.is_anchored(p, q):
+            if used or numbered or not alike or not self.stand_alike(p, q):
                 return False
             if level in (1, 2) and tokens[p].sizes != tokens[q].sizes:
                 return False
@@ -345,10 +439,16 @@ class _Numberer:
         users = self.prepared.users
         return all(user == root or user in side for side in sides for node in side for user in users[node])
 
-    def is_anchored(self, *nodes: int) -> bool:
-        """Whether effects tie one of the nodes to its place."""
+    def stand_alike(self, p: int, q: int) -> bool:
+        """Whether effects put two nodes into the same place: neither has one, all is read at the same versions."""
         prepared = self.prepared
-        return any(k in prepared.tails or k in prepared.versions or prepared.tokens[k].effect for k in nodes)
+        if prepared.tokens[p].effect or prepared.tokens[q].effect:
+            return False
+        if prepared.tails.get(p) != prepared.tails.get(q):
+            return False
+        ours, theirs = prepared.versions.get(p, {}), prepared.versions.get(q, {})
+        pairs = zip(self.kids[p], self.kids[q], strict=True)
+        return ours == theirs == {} or all(ours.get(k, -1) == theirs.get(m, -1) for k, m in pairs)
 
     def all_runs(self) -> Iterator[Numbering]:
         """Every numbering under every decision; raises TooManyTies beyond the bound."""
@@ -368,8 +468,8 @@ class _Numberer:
     def output_key(self, index: int) -> tuple[bytes, ...]:
         """By what outputs without order are sorted."""
         if self.level is None:
-            return (self.colours.cones(len(LEVELS) - 1)[index],)
-        return (*(self.colours.cones(k)[index] for k in self.levels), self.colours.refined(self.level)[index])
+            return (self.colours.cone(len(LEVELS) - 1, index),)
+        return (*(self.colours.cone(k, index) for k in self.levels), self.colours.refined(self.level)[index])
 
     def output_orders(self) -> Iterator[Sequence[int]]:
         """The orders of outputs to try: the given one, or all that keep the sort keys ascending."""
