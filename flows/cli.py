@@ -1,4 +1,4 @@
-"""The command line: `passnet build`, `run`, `status`, `show`, `doctor`.
+"""The command line: `passnet build`, `run`, `status`, `show`, `same`, `find`, `doctor`.
 
     passnet build --limit 10 --out runs/first
     passnet show subgraphs --out runs/first
@@ -19,6 +19,8 @@ from rich.console import Console
 
 from data.calls import StageFailed
 from data.store import RunDirectory, StoreError
+from dedup.lookup import find, graph_of, names_of
+from dedup.twins import compare, lines_of
 from flows import config as configs
 from flows.build import Plan, build
 from flows.doctor import examine
@@ -170,6 +172,60 @@ def show(
         else:
             producer_of(table)
         print_rows(_console(), store, table, (key, limit))
+
+
+@app.command()
+def same(
+    left: Annotated[str, typer.Argument(help="A model's name, a key, a graph id, or a file with a graph as JSON.")],
+    right: Annotated[str, typer.Argument(help="As LEFT.")],
+    out: Out = DEFAULT_OUT,
+    debug: Debug = False,
+) -> None:
+    """Say at which level two graphs are the same, and print the first difference.
+
+    The levels are exact, shape_free, dtype_free, structure and topology; beside them it says whether the two are equal
+    once eval dropout and other idle calls are left out, and whether they differ only in what they return as well.
+    Exit code 0 if they are equal at the level exact, 1 if not.
+
+    Examples:
+
+    - `passnet same bert/BertModel roberta/RobertaModel` compares two models of the default run
+    - `passnet same mine.json yours.json` compares two files that `Graph.to_json` wrote
+    """
+    with _one_line_errors(debug):
+        store = RunDirectory(out) if (out / "run.json").exists() else None
+        found = compare(graph_of(left, store), graph_of(right, store))
+        for line in lines_of(found):
+            typer.echo(line)
+    raise typer.Exit(0 if found.level == "exact" else 1)
+
+
+@app.command("find")
+def find_command(
+    graph: Annotated[str, typer.Argument(help="A file with a graph as JSON, a model's name, a key or a graph id.")],
+    out: Out = DEFAULT_OUT,
+    limit: Annotated[int, typer.Option(help="Most classes.")] = 10,
+    debug: Debug = False,
+) -> None:
+    """Say whether a graph is in a run, at which level, and whose graph it is there.
+
+    Exit code 0 if it is there at the level exact, 1 if it is not.
+
+    Examples:
+
+    - `passnet find mine.json --out runs/first` looks a file up that `Graph.to_json` wrote
+    - `passnet find timm/resnet50` lists the classes that are close to that of a model
+    """
+    with _one_line_errors(debug):
+        store = _existing(out)
+        hits = list(find(graph_of(graph, store), store))
+        for hit in hits[:limit]:
+            typer.echo(f"{hit.level:<10} {hit.key}  {hit.members} graph(s): {', '.join(names_of(hit.key, store)[:5])}")
+        if len(hits) > limit:
+            typer.echo(f"... of {len(hits)}; --limit shows more")
+        if not hits:
+            typer.echo(f"not in {out}: no class agrees with it at any level")
+    raise typer.Exit(0 if hits and hits[0].level == "exact" else 1)
 
 
 @app.command()

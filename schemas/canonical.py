@@ -31,17 +31,8 @@ from itertools import chain
 from schemas import values
 from schemas.forms import LEVELS, NestedForm, digest_of, tokens_of
 from schemas.graph import Graph, Node
-from schemas.numbering import (
-    Numbering,
-    Prepared,
-    TooManyTies,
-    body_of,
-    number_at,
-    number_once,
-    number_somehow,
-    order_of_effects,
-    prepare,
-)  # fmt: skip
+from schemas.numbering import Numbering, TooManyTies, number_at, number_once, number_somehow
+from schemas.prepared import Prepared, body_of, order_of_effects, prepare
 from schemas.relabel import execution_order, relabel
 from schemas.roles import TABLE_VERSION
 

@@ -19,7 +19,7 @@ from tests.flows.toy import TOY
 
 pytestmark = pytest.mark.plain
 ROOT = Path(__file__).resolve().parent.parent.parent
-VERBS = ("build", "run", "status", "show", "doctor")
+VERBS = ("build", "run", "status", "show", "same", "find", "doctor")
 
 
 def passnet(*words: str) -> tuple[int, str, str]:
