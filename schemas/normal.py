@@ -18,9 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from schemas import values
+from schemas.canonical import nested_form
+from schemas.forms import tokens_of
 from schemas.functional import functionalise
 from schemas.graph import Graph, Node, TensorSpec
-from schemas.roles import short_name, spell
+from schemas.prepared import prepare
+from schemas.relabel import with_inputs
+from schemas.roles import CAST_METHODS, short_name, spell
 from schemas.values import Value
 
 CHOICES_VERSION = "1"
@@ -93,7 +97,7 @@ def _as_captured(graph: Graph) -> Graph:
 
 
 def _inference(graph: Graph) -> Graph:
-    return functionalise(_without_idle(graph))
+    return functionalise(_without_idle(graph, _live(graph)))
 
 
 CHOICES: dict[str, Callable[[Graph], Graph]] = {"captured": _as_captured, "inference": _inference}
@@ -110,8 +114,12 @@ def normalised(graph: Graph, choice: str) -> Graph:
 _BY_OP = {rule.op: rule for rule in RULES}
 
 
+_NAMES = frozenset([*map(short_name, _BY_OP), *CAST_METHODS, "type"])
+"""Names of all spellings of the ops that have a rule."""
+
+
 def _is_idle(graph: Graph, node: Node) -> bool:
-    if not node.is_call or len(node.outputs) != 1 or not node.inputs:
+    if not node.is_call or len(node.outputs) != 1 or not node.inputs or short_name(node.target) not in _NAMES:
         return False
     source = graph.nodes[node.inputs[0]]
     if len(source.outputs) != 1 or source.outputs != node.outputs:
@@ -121,17 +129,24 @@ def _is_idle(graph: Graph, node: Node) -> bool:
     return rule is not None and attrs["args"][:1] == [{"in": 0}] and rule.holds(attrs, node, source.outputs[0])
 
 
-def _without_idle(graph: Graph) -> Graph:
-    """The graph without calls that a rule counts as absent; their readers read what they were given."""
+def _live(graph: Graph) -> set[int]:
+    """Nodes that matter: what dead code reads must not decide whether a write can be seen."""
+    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+    return {*prepare(graph, tokens).live, *graph.placeholders}
+
+
+def _without_idle(graph: Graph, live: set[int]) -> Graph:
+    """The graph without dead and absent calls; what reads an absent call reads what that was given."""
     place: list[int] = []
     nodes: list[Node] = []
-    for node in graph.nodes:
+    for index, node in enumerate(graph.nodes):
         if _is_idle(graph, node):
             place.append(place[node.inputs[0]])
             continue
-        if node.is_call and short_name(node.target) in SILENT:
+        if index not in live or (node.is_call and short_name(node.target) in SILENT):
             place.append(-1)
             continue
         place.append(len(nodes))
-        nodes.append(replace(node, inputs=tuple([place[k] for k in node.inputs])))
+        inputs = tuple([place[k] for k in node.inputs])
+        nodes.append(node if inputs == node.inputs else with_inputs(node, inputs))
     return replace(graph, nodes=tuple(nodes)) if len(nodes) < len(graph.nodes) else graph

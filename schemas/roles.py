@@ -29,12 +29,12 @@ _NATIVE = (
     "linear gelu scaled_dot_product_attention pad avg_pool2d adaptive_avg_pool2d softplus leaky_relu hardtanh glu silu "
     "mish hardswish hardsigmoid relu6 elu one_hot"
 )
-_ATEN_ELEMENTWISE = "add sub mul div eq ne lt le gt ge floor_divide remainder bitwise_and bitwise_or bitwise_xor"
+_ATEN_ELEMENTWISE = "add sub mul div eq ne lt le gt ge remainder bitwise_and bitwise_or bitwise_xor"
 _ATEN_DEFAULT = (
     "relu tanh sigmoid exp log sqrt rsqrt sin cos neg abs erf reciprocal floor ceil round sign square bmm addmm "
     "baddbmm matmul maximum minimum permute reshape unsqueeze cumsum amax amin where.self masked_fill.Scalar clamp "
     "topk gather index_select tril triu cat stack logical_and logical_or logical_xor logical_not "
-    "bitwise_not flip isnan isinf"
+    "bitwise_not flip isnan isinf floor_divide"
 )
 _ATEN_FUNCTIONAL = "linear gelu silu mish hardswish scaled_dot_product_attention"
 
