@@ -88,7 +88,7 @@ def _decoder(hint: Any) -> Convert | None:
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         parts = [(field.name, _decoder(hints[field.name])) for field in fields(hint)]
-        make: Any = hint
+        make: Any = getattr(hint, "shared", hint)
         return lambda value: make(**{n: value[n] if d is None else d(value[n]) for n, d in parts})
     enum: Any = hint
     return (lambda value: None if value is None else enum(value)) if nullable else (lambda value: enum(value))

@@ -169,14 +169,17 @@ def alias_classes(shared: Sequence[Sequence[int]]) -> list[int]:
     """
     parent = list(range(len(shared)))
     for index, sources in enumerate(shared):
+        if not sources:
+            continue
+        own = index
         for source in sources:
             root = parent[source]
             while parent[root] != root:
                 root = parent[root]
-            own = parent[index]
-            while parent[own] != own:
-                own = parent[own]
-            parent[max(own, root)] = parent[index] = min(own, root)
+            if root < own:
+                own, root = root, own
+            parent[root] = own
+        parent[index] = own
     for index, above in enumerate(parent):
         parent[index] = parent[above]
     return parent

@@ -204,17 +204,16 @@ def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
     return found
 
 
-def shared_values(node: Node, token: Token) -> tuple[int, ...]:
-    """Indices of the nodes whose storage a node's value may share."""
-    return node.inputs if token.shares is None else tuple([node.inputs[k] for k in token.shares])
-
-
 def storage_classes(graph: Graph, tokens: Sequence[Token], live: Iterable[int]) -> list[int]:
     """For every node the number of its storage class: live values of different classes never share memory."""
-    shared: list[Sequence[int]] = [()] * len(graph.nodes)
+    nodes = graph.nodes
+    shared: list[Sequence[int]] = [()] * len(nodes)
     for index in live:
-        if graph.nodes[index].op != OUTPUT:
-            shared[index] = shared_values(graph.nodes[index], tokens[index])
+        shares = tokens[index].shares
+        if shares is None:
+            shared[index] = nodes[index].inputs if nodes[index].op != OUTPUT else ()
+        elif shares:
+            shared[index] = [nodes[index].inputs[k] for k in shares]
     return effects.alias_classes(shared)
 
 

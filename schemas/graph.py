@@ -15,7 +15,7 @@ import keyword
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from schemas import values
 from schemas.values import Value
@@ -49,6 +49,12 @@ class TensorSpec:
     """Strides in elements, one a dimension."""
     device: str
     """Device kind without index: "cpu", "cuda", "meta"."""
+
+    @staticmethod
+    @lru_cache(maxsize=1 << 16)
+    def shared(dtype: str, shape: tuple[int, ...], stride: tuple[int, ...], device: str) -> "TensorSpec":
+        """The spec of these parts, one object for all nodes that have it: graphs repeat few specs many times."""
+        return TensorSpec(dtype=dtype, shape=shape, stride=stride, device=device)
 
     @property
     def numel(self) -> int:
@@ -138,8 +144,7 @@ class Graph:
 
 def _node_from_json(raw: dict[str, Value]) -> Node:
     specs = tuple(
-        TensorSpec(dtype=s["dtype"], shape=tuple(s["shape"]), stride=tuple(s["stride"]), device=s["device"])
-        for s in raw["outputs"]
+        TensorSpec.shared(s["dtype"], tuple(s["shape"]), tuple(s["stride"]), s["device"]) for s in raw["outputs"]
     )
     return Node(
         op=raw["op"], name=raw["name"], target=raw["target"], inputs=tuple(raw["inputs"]), attrs=raw["attrs"],
