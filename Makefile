@@ -33,4 +33,4 @@ plain: install
 	$(BIN)/python -m pytest -m plain -n 2
 
 test: check plain
-	$(BIN)/python -m pytest -m "torch or build" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "slow or torch or build" -n 2 --dist loadfile

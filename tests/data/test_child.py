@@ -15,7 +15,7 @@ from schemas.arrow import from_table, to_table
 from schemas.rows import Failure, FailureKind, ModelConfig, ModelRef, Skipped
 from tests.flows import toy
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIMITS = Limits(timeout_s=1.5, memory_gib=0.5)
 

@@ -17,7 +17,7 @@ from tests.data.tiny_run import RUN_TABLES, write_run
 from tests.flows.test_run import Notes, run_toy, table_bytes
 from tests.flows.toy import TOY
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 
 
 def passnet(*words: str) -> tuple[int, str, str]:

@@ -17,7 +17,7 @@ from flows.orchestrate import configured_server
 from flows.stages import STAGES
 from tests.flows.toy import TOY
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent.parent
 VERBS = ("build", "run", "status", "show", "same", "find", "doctor")
 

@@ -10,7 +10,7 @@ from schemas.canonical import canonicalize
 from schemas.graph import FUNCTION, OUTPUT, PLACEHOLDER, SUBGRAPH, Graph, Node
 from tests.schemas.drafts import SPEC, Draft, shuffled
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 
 
 def same(a: Graph, b: Graph) -> bool:

@@ -19,7 +19,7 @@ from schemas.graph import Graph, check
 from schemas.normal import normalised
 from tests.schemas.programs import edited, program, rewritten
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 GRAPHS = int(os.environ.get("PASSNET_LAW_GRAPHS", "500"))
 SEEDS = st.integers(0, 2**63 - 1)
 
