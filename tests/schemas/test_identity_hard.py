@@ -115,6 +115,5 @@ def test_graphs_of_a_hundred_thousand_nodes_deep(wide: bool):
     began = time.process_time()
     form = canonicalize(graph)
     assert len(form.numbered) == 100_002
-    assert form.key != canonicalize(deep(99_998, wide)).key
     assert form.keys.topology != form.body
     assert time.process_time() - began < 20
