@@ -27,7 +27,7 @@ from flows.doctor import examine
 from flows.progress import watcher
 from flows.report import funnel, read_record
 from flows.run import ConservationError
-from flows.show import print_funnel, print_outcome, print_rows
+from flows.show import print_funnel, print_next, print_outcome, print_rows
 from flows.stages import STAGES, producer_of, stage_named
 
 app = typer.Typer(
@@ -145,8 +145,7 @@ def status(out: Out = DEFAULT_OUT, debug: Debug = False) -> None:
         record = read_record(store)
         done = "finished" if record.get("finished") else "not finished: `passnet build` continues it"
         typer.echo(f"{out}: {done}")
-        for name, folder in record.get("datasets", {}).items():
-            typer.echo(f"  {name}: {out / folder}")
+        print_next(_console(), out, record.get("datasets", {}))
 
 
 @app.command()

@@ -5,9 +5,10 @@
 Reads a run directory; writes to the console that it is given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -60,18 +61,23 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     print_funnel(console, outcome.funnel)
     if not outcome.computed:
         console.print("everything was done already", highlight=False)
-    out = "" if str(outcome.run) == "runs/default" else f" --out {outcome.run}"
-    for name, folder in outcome.datasets.items():
-        console.print(f"{name}: {outcome.run / folder}", highlight=False, soft_wrap=True)
-    console.print("next:", highlight=False)
-    if outcome.datasets:
-        dataset = outcome.run / outcome.datasets["PassNet-Dataset"]
-        _next(console, f"passnet show subgraphs{out}", "the pieces; add a key's beginning to read one as source")
-        _next(console, f"passnet show graphs.failures{out}", "why architectures yielded no graph")
-        _next(console, f"passbench list --tasks {outcome.run}", "the benchmark's tasks")
-        _next(console, f"python -c \"from datasets import load_dataset as d; print(d('{dataset}', 'fusible'))\"", "")
-    else:
+    print_next(console, outcome.run, outcome.datasets)
+
+
+def print_next(console: Console, run: Path, datasets: Mapping[str, str]) -> None:
+    """Where the datasets of a run are, and the commands to try next."""
+    out = "" if str(run) == "runs/default" else f" --out {run}"
+    for name, folder in datasets.items():
+        console.print(f"{name}: {run / folder}", highlight=False, soft_wrap=True)
+    console.print("next (with the virtual environment's bin folder on PATH):", highlight=False)
+    if not datasets:
         _next(console, f"passnet build{out}", "continue to the datasets")
+        return
+    _next(console, f"passnet show subgraphs{out}", "the pieces; add a key's beginning to read one as source")
+    _next(console, f"passnet show graphs.failures{out}", "why architectures yielded no graph")
+    _next(console, f"passbench list --tasks {run}", "the benchmark's tasks")
+    dataset = run / datasets["PassNet-Dataset"]
+    _next(console, f"python -c \"from datasets import load_dataset as d; print(d('{dataset}', 'fusible'))\"", "")
 
 
 def _next(console: Console, command: str, what: str) -> None:
