@@ -29,11 +29,16 @@ def stages_block() -> str:
 
 
 def run_block(run: Path) -> str:
-    """What `make run` prints at its end: the funnel and the two graded examples."""
-    done = subprocess.run(
-        [sys.executable, "-m", "flows.cli", "status", "--out", str(run)], capture_output=True, text=True, check=True
+    """What `make run` leaves: the graded examples, the funnel and what to do next."""
+    commands = (
+        ("passbench.cli", "score", str(run / "results"), "--unit-speed"),
+        ("flows.cli", "status", "--out", str(run)),
     )
-    return f"```\n{done.stdout.rstrip()}\n```"
+    texts = [
+        subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=True).stdout.rstrip()
+        for words in commands
+    ]
+    return "```\n" + "\n\n".join(texts) + "\n```"
 
 
 def figures_block(run: Path) -> str:
