@@ -4,5 +4,5 @@ Is:     the graph IR (`graph`), every other row (`rows`), the Arrow codec (`arro
         keys (`canonical`), readable generated source (`source`), and torch.fx <-> IR (`fx`).
 Reads:  nothing.
 Writes: nothing.
-Never:  file or network access, heuristics, a row field without a doc line; torch is imported by `fx` alone.
+Never:  file or network access, heuristics, a row field without a doc line; only `fx` and `targets` import torch.
 """
