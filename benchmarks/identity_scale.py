@@ -213,7 +213,7 @@ def measure(count: int, folder: Path, workers: int) -> dict[str, Any]:
     began = time.monotonic()
     chosen = list(plan(count))
     jobs = [(k, chosen[start : start + SHARD], str(folder)) for k, start in enumerate(range(0, count, SHARD))]
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=20) as pool:
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         figures = []
         for done, found in enumerate(pool.map(make_shard, jobs), 1):
             figures.append(found)

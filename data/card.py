@@ -27,6 +27,32 @@ LEVELS = (
 )
 """(level, what is equal at it), finest first; equal at one level implies equal at every later one."""
 
+KEYS = """### How a key is made
+
+1. Every call is spelt in one way: method, function, operator and aten forms of one op, positional or keyword arguments
+   and omitted defaults become the same record; names, metadata, device indices and dead pure code are left out.
+2. Nodes are numbered by a depth-first search from the ordered outputs, then from the chain of effects (in-place writes,
+   random numbers, scopes), along ordered operands; operands of commutative ops are sorted. The numbering depends on the
+   graph alone, so equal graphs, and only those, give equal bytes.
+3. One line a node in that order: its record, operand numbers, dtype and shape, as far as the level looks at them. These
+   lines are the canonical form; the key is their xxh3-128 digest in hexadecimal.
+
+xxh3-128 is fast and not safe against an adversary, so two graphs become one row only if their forms are equal byte for
+byte; a share of them is given to an independent isomorphism check as well. To compute the key of a row again:
+
+```python
+import json
+from schemas.canonical import canonicalize
+from schemas.graph import Graph
+
+graph = Graph.from_json(json.dumps(row["graph"]))
+assert canonicalize(graph).key == row["key"]  # rows of `graphs`; pieces: canonicalize(graph, free_outputs=True)
+```
+
+`structure` names the family of a graph, `family_rank` its place there; a family gives the split `train` at most its cap
+of classes, the others stand in `surplus`. `cluster` joins near-duplicates (MinHash over op sequences): a split that
+keeps clusters together does not leak. `members` lists every graph with the models behind it (`num_models`)."""
+
 TAGS = ("code", "compilers", "torch-fx", "kernel-fusion", "computation-graphs")
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -180,7 +206,7 @@ def _levels() -> str:
         "Equal at one level implies equal at every later one. Rows are merged at `exact` alone, canonical bytes "
         "compared; the other keys are stored so that a reader can group by them."
     )
-    return f"## What the same graph means\n\n{text}\n\n" + _table(("key", "equal means"), LEVELS)
+    return f"## What the same graph means\n\n{text}\n\n" + _table(("key", "equal means"), LEVELS) + f"\n\n{KEYS}"
 
 
 def _licenses(licenses: Sequence[str]) -> str:

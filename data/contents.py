@@ -32,6 +32,7 @@ from schemas.rows import (
     Occurrence,
     Pick,
     Profile,
+    Relation,
     Subgraph,
     Task,
     TaskCandidate,
@@ -45,8 +46,9 @@ MAX_MODELS = 32
 """Most models named in one row; `num_models` counts them all."""
 TABLES: dict[str, type] = {
     "models": ModelRef, "configs": ModelConfig, "links": ConfigLink, "graphs": GraphRecord, "classes": CanonicalGraph,
-    "members": Member, "occurrences": Occurrence, "subgraphs": Subgraph, "picks": Pick, "profiles": Profile,
-    "environments": Environment, "candidates": TaskCandidate, "tasks": Task, "variants": TaskVariant,
+    "members": Member, "relations": Relation, "occurrences": Occurrence, "subgraphs": Subgraph, "picks": Pick,
+    "profiles": Profile, "environments": Environment, "candidates": TaskCandidate, "tasks": Task,
+    "variants": TaskVariant,
 }  # fmt: skip
 """Tables of a run in funnel order, with their row types."""
 MODEL_TYPE = pa.struct(
@@ -62,6 +64,12 @@ ADDED: dict[str, tuple[pa.DataType, str]] = {
     "architecture": (pa.string(), "Architecture key (ModelConfig.architecture); null if it got none."),
     "classes": (pa.list_(pa.string()), "Keys of the graph classes it gave, sorted."),
     "machine": (MACHINE_TYPE, "The environment spelt out."),
+    "family_rank": (pa.int64(), "Relation.rank: place in the family of classes with this `structure`, 0 first."),
+    "cluster": (
+        pa.string(),
+        "Relation.cluster: smallest key of its cluster of near-duplicates; keep clusters together.",
+    ),
+    "cluster_size": (pa.int64(), "Relation.cluster_size: number of classes in the cluster."),
 }
 """Columns added to, or filled in place of, those of the row type: name -> (type, doc)."""
 Extras = dict[str, list[Any]]
@@ -139,6 +147,12 @@ class Source:
         return {piece: sorted(parents) for piece, parents in found.items()}
 
     @cached_property
+    def relation_of(self) -> dict[str, tuple[int, str, int, bool]]:
+        """class key -> place in its family, cluster and its size, whether it contributes to the split train."""
+        columns = self.columns("relations", "key", "rank", "cluster", "cluster_size", "contributes")
+        return {key: (rank, cluster, size, contributes) for key, rank, cluster, size, contributes in columns}
+
+    @cached_property
     def split_of(self) -> dict[str, str]:
         """task -> split."""
         return dict(self.columns("tasks", "task_id", "split"))
@@ -196,7 +210,13 @@ def _code(graphs: Sequence[Any]) -> Extras:
 
 def _class_extras(source: Source, rows: Sequence[Any]) -> Extras:
     models = [source.models([row.key]) for row in rows]
-    return {**_code([row.graph for row in rows]), **_provenance(models)}
+    relations = [source.relation_of[row.key] for row in rows]
+    columns = dict(zip(_RELATION, map(list, zip(*relations, strict=True)), strict=False))
+    return {**_code([row.graph for row in rows]), **_provenance(models), **columns}
+
+
+def _member_extras(source: Source, rows: Sequence[Any]) -> Extras:
+    return _provenance([source.models_of.get(row.architecture, []) for row in rows])
 
 
 def _piece_extras(source: Source, rows: Sequence[Any]) -> Extras:
@@ -259,9 +279,19 @@ class Config:
 
 
 _MODELS = ("models", "num_models", "licenses")
+_RELATION = ("family_rank", "cluster", "cluster_size")
 _CODE = ("source", *_MODELS)
 DATASET = (
-    Config(name="graphs", row=CanonicalGraph, read=_table("classes"), added=_CODE, extras=_class_extras),
+    Config(
+        name="graphs",
+        row=CanonicalGraph,
+        read=_table("classes"),
+        added=(*_CODE, *_RELATION),
+        extras=_class_extras,
+        splits=("train", "surplus"),
+        split=lambda source, row: "train" if source.relation_of[row.key][3] else "surplus",
+    ),
+    Config(name="members", row=Member, read=_table("members"), added=_MODELS, extras=_member_extras),
     *(
         Config(name=kind, row=Subgraph, read=_pieces(kind), added=_CODE, extras=_piece_extras)
         for kind in ("sole_op", "typical", "fusible")
@@ -269,7 +299,7 @@ DATASET = (
     Config(name="models", row=ModelRef, read=_table("models"), added=("architecture", "classes"), extras=_model_extras),
     Config(name="failures", row=Failure, read=_failures),
 )
-"""Configs of PassNet-Dataset; the first is the default."""
+"""Configs of PassNet-Dataset; the first is the default. Relation.contributes decides what of `graphs` is in train."""
 _SPLITS = ("train", "test")
 BENCH = (
     Config(

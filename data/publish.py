@@ -246,6 +246,7 @@ BENCH_SUMMARY = (
 LIMITS = (
     "Architectures are built with library default configurations unless the source says otherwise.",
     "Graphs are captured in eval mode with synthetic inputs of fixed shapes; shapes are concrete.",
+    "Classes beyond the cap of their structure family stand in the split `surplus` of `graphs`, not in `train`.",
     "A piece stands in one of `fusible`, `typical` and `sole_op`, the first that it qualifies for.",
     "Architecture families stand in both splits of PassBench; structures, topologies and sets of operations do not.",
     "Timings hold for the machine named in the row and for no other.",

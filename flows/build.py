@@ -25,7 +25,7 @@ from flows.stages import STAGES, Stage
 
 ENGINES = ("prefect", "local")
 PUBLISH = "data.publish:publish"
-PUBLISH_VERSION = 2
+PUBLISH_VERSION = 3
 """Raised when the published form changes, so that unchanged tables are published again."""
 DATASETS = {"PassNet-Dataset": "dataset", "PassBench": "bench"}
 """Dataset name -> the field of `data.publish.Published` that holds its folder."""

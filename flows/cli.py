@@ -1,4 +1,4 @@
-"""The command line: `passnet build`, `run`, `status`, `show`, `same`, `find`, `doctor`.
+"""The command line: `passnet build`, `run`, `status`, `show`, `same`, `find`, `families`, `doctor`.
 
     passnet build --limit 10 --out runs/first
     passnet show subgraphs --out runs/first
@@ -19,6 +19,8 @@ from rich.console import Console
 
 from data.calls import StageFailed
 from data.store import RunDirectory, StoreError
+from dedup.families import lines_of as family_lines
+from dedup.families import survey
 from dedup.lookup import find, graph_of, names_of
 from dedup.twins import compare, lines_of
 from flows import config as configs
@@ -225,6 +227,24 @@ def find_command(
         if not hits:
             typer.echo(f"not in {out}: no class agrees with it at any level")
     raise typer.Exit(0 if hits and hits[0].level == "exact" else 1)
+
+
+@app.command()
+def families(
+    out: Out = DEFAULT_OUT,
+    limit: Annotated[int, typer.Option(help="Families explained.", min=0)] = 10,
+    debug: Debug = False,
+) -> None:
+    """Count the classes of a run at each level, and explain its largest families.
+
+    A family is a set of graphs that are equal but for sizes, dtypes and numbers; for each it is said what tells its
+    classes apart, with the first line that differs. The table is Markdown.
+
+    Example: `passnet families --out runs/first --limit 3`
+    """
+    with _one_line_errors(debug):
+        for line in family_lines(survey(_existing(out), limit)):
+            typer.echo(line)
 
 
 @app.command()

@@ -19,7 +19,7 @@ from data.store import StoreError
 from schemas.arrow import from_table, schema_of
 from schemas.graph import Graph
 from schemas.rows import Task, TaskVariant
-from tests.data.tiny_run import CLASS, MODELS, PIECE, RUN_TABLES, TASK, VARIANTS, with_rows, write_run
+from tests.data.tiny_run import CLASS, MODELS, PIECE, RELATION, RUN_TABLES, TASK, VARIANTS, with_rows, write_run
 
 pytestmark = pytest.mark.plain
 
@@ -84,6 +84,20 @@ def test_the_number_of_models_named_is_bounded_but_all_are_counted(tmp_path):
     done = publish(write_run(tmp_path, with_rows(models=many, links=links)))
     (row,) = read(done.dataset, "graphs")
     assert len(row["models"]) == MAX_MODELS and row["num_models"] == MAX_MODELS + 5
+
+
+def test_classes_beyond_the_cap_of_their_family_stand_in_a_split_of_their_own(tmp_path):
+    rows = [replace(CLASS, key=f"class{i}", name=f"name{i}") for i in range(3)]
+    relations = [replace(RELATION, key=row.key, rank=i, contributes=i < 2) for i, row in enumerate(rows)]
+    done = publish(write_run(tmp_path, with_rows(classes=rows, relations=relations)))
+    assert [(row["key"], row["family_rank"]) for row in read(done.dataset, "graphs")] == [("class0", 0), ("class1", 1)]
+    assert [(row["key"], row["family_rank"]) for row in read(done.dataset, "graphs", "surplus")] == [("class2", 2)]
+
+
+def test_members_count_the_models_behind_each_graph(run):
+    (row,) = read(publish(run).dataset, "members")
+    assert (row["graph_id"], row["key"], row["num_models"]) == ("graph", "class", 2)
+    assert row["licenses"] == ["apache-2.0", "mit"]
 
 
 def test_equal_content_reuses_the_version_and_changed_content_gets_the_next(run):
@@ -185,7 +199,7 @@ def test_splits_without_rows_are_not_declared_but_keep_a_file_with_their_columns
 
 def test_the_card_tells_the_funnel_the_fields_and_the_version(run):
     text = (publish(run).dataset / "README.md").read_text()
-    assert text.count("version: 0.1.0") == 4  # one each config with rows: graphs, fusible, models, failures
+    assert text.count("version: 0.1.0") == 5  # one each config with rows: graphs, members, fusible, models, failures
     assert "| configs | 1 | 1 config_unsupported | 0 |" in text
     assert "| subgraphs | 1 | 0 | 2 over the budget of 40 |" in text
     assert "| `rule` | string | The rule that admitted it: fusible pieces are maximal or grown, typical" in text
@@ -203,7 +217,7 @@ def test_the_croissant_file_names_every_file_with_rows_its_digest_and_columns(ru
     found = json.loads((folder / "croissant.json").read_text())
     files = {item["@id"]: item["sha256"] for item in found["distribution"]}
     assert sorted(files) == [
-        f"data/{c}/train-00000-of-00001.parquet" for c in ("failures", "fusible", "graphs", "models")
+        f"data/{c}/train-00000-of-00001.parquet" for c in ("failures", "fusible", "graphs", "members", "models")
     ]
     assert all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest for name, digest in files.items())
     columns = {s["name"].partition("-")[0]: {f["name"] for f in s["field"]} for s in found["recordSet"]}

@@ -53,7 +53,7 @@ def _counts(folder: Path, load, streaming: bool) -> dict[str, int]:
 @pytest.mark.parametrize("streaming", [False, True])
 def test_every_config_opens(tmp_path, load, streaming):
     done = publish(write_run(tmp_path / "run", RUN_TABLES))
-    rows = {"graphs/train": 1, "fusible/train": 1, "models/train": 3, "failures/train": 1}
+    rows = {"graphs/train": 1, "members/train": 1, "fusible/train": 1, "models/train": 3, "failures/train": 1}
     assert _counts(done.dataset, load, streaming) == rows
     rows = {"tasks/test": 1, "subgraphs/test": 3, "profiles/test": 1}
     assert _counts(done.bench, load, streaming) == rows

@@ -20,6 +20,7 @@ from schemas.rows import (
     Occurrence,
     Profile,
     ProfileStatus,
+    Relation,
     Subgraph,
     Task,
     TaskVariant,
@@ -77,6 +78,9 @@ CLASS = CanonicalGraph(
     family="alpha", modality="text-encoder", license="apache-2.0", num_nodes=5, num_ops=2,
     graph=add_relu(4, 8),
 )  # fmt: skip
+RELATION = Relation(
+    key="class", structure="st", rank=0, contributes=True, cluster="class", cluster_size=1, nearest="", similarity=0.0
+)
 PIECE = Subgraph(
     key="piece", shape_free="psf", dtype_free="pdf", structure="pst", topology="pto", kind="fusible", rule="maximal",
     pattern="add > relu", num_ops=2, num_compute_ops=2, document_frequency=1, occurrences=1, families=("alpha",),
@@ -124,6 +128,7 @@ RUN_TABLES: Tables = {
             license="apache-2.0",
         )
     ],
+    "relations": [RELATION],
     "occurrences": [
         Occurrence(
             parent="class", nodes_id="n", nodes=(2, 3), subgraph="piece", kind="fusible", rule="maximal", repeats=1
