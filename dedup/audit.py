@@ -3,8 +3,8 @@
     isomorphic(a, b)                        # networkx decides, for graphs of at most 40 nodes or so
     raise_mismatch("...", a, b, folder)     # both graphs and the first difference are saved, then IdentityError
 
-Reads graphs; writes, on a mismatch only, `left.json`, `right.json` and `difference.txt` into a folder. networkx is
-loaded when the oracle is first asked.
+Reads graphs; writes, on a mismatch only, `left.json`, `right.json`, `difference.txt` and `difference.svg` into a
+folder. networkx is loaded when the oracle is first asked.
 """
 
 import tempfile
@@ -83,6 +83,7 @@ def isomorphic(a: Graph, b: Graph) -> bool:
 
 def raise_mismatch(message: str, a: Graph, b: Graph, folder: Path | None = None) -> None:
     """Save both graphs and a picture of their first difference, then raise IdentityError that names the folder."""
+    from dedup.picture import picture
     from dedup.twins import compare, lines_of
 
     kept = folder if folder is not None else Path(tempfile.mkdtemp(prefix="passnet-mismatch-"))
@@ -90,4 +91,5 @@ def raise_mismatch(message: str, a: Graph, b: Graph, folder: Path | None = None)
     (kept / "left.json").write_text(a.to_json(), encoding="utf-8")
     (kept / "right.json").write_text(b.to_json(), encoding="utf-8")
     (kept / "difference.txt").write_text("\n".join(lines_of(compare(a, b))) + "\n", encoding="utf-8")
+    (kept / "difference.svg").write_text(picture(a, b), encoding="utf-8")
     raise IdentityError(f"{message}: both graphs and their first difference are in {kept}")

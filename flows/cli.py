@@ -22,6 +22,7 @@ from data.store import RunDirectory, StoreError
 from dedup.families import lines_of as family_lines
 from dedup.families import survey
 from dedup.lookup import find, graph_of, names_of
+from dedup.picture import picture
 from dedup.twins import compare, lines_of
 from flows import config as configs
 from flows.build import Plan, build
@@ -180,6 +181,7 @@ def same(
     left: Annotated[str, typer.Argument(help="A model's name, a key, a graph id, or a file with a graph as JSON.")],
     right: Annotated[str, typer.Argument(help="As LEFT.")],
     out: Out = DEFAULT_OUT,
+    drawn: Annotated[Path | None, typer.Option("--picture", help="Also draw the first difference, as SVG.")] = None,
     debug: Debug = False,
 ) -> None:
     """Say at which level two graphs are the same, and print the first difference.
@@ -192,12 +194,17 @@ def same(
 
     - `passnet same bert/BertModel roberta/RobertaModel` compares two models of the default run
     - `passnet same mine.json yours.json` compares two files that `Graph.to_json` wrote
+    - `passnet same mine.json yours.json --picture difference.svg` draws both around the first difference as well
     """
     with _one_line_errors(debug):
         store = RunDirectory(out) if (out / "run.json").exists() else None
-        found = compare(graph_of(left, store), graph_of(right, store))
+        a, b = graph_of(left, store), graph_of(right, store)
+        found = compare(a, b)
         for line in lines_of(found):
             typer.echo(line)
+        if drawn is not None:
+            drawn.write_text(picture(a, b), encoding="utf-8")
+            typer.echo(f"picture: {drawn}")
     raise typer.Exit(0 if found.level == "exact" else 1)
 
 

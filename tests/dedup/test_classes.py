@@ -104,7 +104,8 @@ def test_the_oracle_finds_a_form_that_joins_what_differs(monkeypatch: pytest.Mon
 def test_a_mismatch_leaves_both_graphs_and_a_picture(tmp_path: Path):
     with pytest.raises(IdentityError, match="both graphs"):
         raise_mismatch("no good", unary("torch.exp"), unary("torch.sin"), tmp_path / "kept")
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["difference.txt", "left.json", "right.json"]
+    names = sorted(path.name for path in (tmp_path / "kept").iterdir())
+    assert names == ["difference.svg", "difference.txt", "left.json", "right.json"]
 
 
 @given(graphs(max_ops=6), st.integers(0, 1000))
