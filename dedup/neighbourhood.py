@@ -52,6 +52,8 @@ class Scene:
     """same, differs or alone, for every row."""
     first: frozenset[int]
     """Rows of the first difference; empty if the graphs are equal."""
+    place: int
+    """Number of the first differing node in either graph; -1 if they are equal."""
     shown: tuple[int, ...]
     """Rows near the first difference, ascending; near the end if the graphs are equal."""
     level: str
@@ -63,7 +65,7 @@ def scene_of(a: Graph, b: Graph, found: Comparison) -> Scene:
     finest = LEVELS.index(found.level) - 1 if found.level else len(LEVELS) - 1
     level = max(finest, 0)
     sides = (_side(a), _side(b))
-    rows = _paired(sides, found.place if found.place >= 0 else max(found.sizes))
+    rows = _paired(sides, max(found.sizes) if found.level else found.place)
     places: tuple[dict[int, int], dict[int, int]] = ({}, {})
     for row, pair in enumerate(rows):
         for known, number in zip(places, pair, strict=True):
@@ -76,7 +78,7 @@ def scene_of(a: Graph, b: Graph, found: Comparison) -> Scene:
     edges = (_edges(sides[0], places[0]), _edges(sides[1], places[1]))
     leaves = frozenset(row for row, pair in enumerate(rows) if _is_leaf(sides, pair))
     return Scene(
-        sides=sides, rows=tuple(rows), edges=edges, status=tuple(status), first=first,
+        sides=sides, rows=tuple(rows), edges=edges, status=tuple(status), first=first, place=found.place,
         shown=_near(sorted(first) or [len(rows) - 1], edges[0] | edges[1], leaves), level=LEVELS[level],
     )  # fmt: skip
 
@@ -96,7 +98,7 @@ def _side(graph: Graph) -> Side:
 
 
 def _paired(sides: tuple[Side, Side], place: int) -> list[Row]:
-    """Before the first difference equal numbers are partners; after it what does the same in the same order is."""
+    """Up to a place equal numbers are partners (with one topology throughout); after it equal ops in the same order."""
     start = min(place, *(len(side.nodes) for side in sides))
     rows: list[Row] = [(number, number) for number in range(start)]
     tails = [[token.records[-1] for token in side.tokens[start : start + WINDOW]] for side in sides]

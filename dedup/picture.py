@@ -26,7 +26,7 @@ OPERAND = "\u2022"
 """Stands for an operand among attributes."""
 SAYING = 96
 """Most characters of a line above the boxes."""
-MARGIN, BOX, BETWEEN, LINE, GAP, LANE, HEAD, LEGEND = 16, 300, 44, 17, 16, 9, 124, 60
+MARGIN, BOX, BETWEEN, LINE, GAP, LANE, HEAD, LEGEND = 16, 300, 44, 17, 16, 9, 70, 60
 """Pixels: rim, width of a box, between the columns, line of text, between rows, lane of edges, above, below."""
 
 _STYLE = """
@@ -49,7 +49,8 @@ text{font:12px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#24
 class Box:
     """One node as it is drawn."""
 
-    row: int
+    first: bool
+    """Whether it is the first that differs."""
     title: str
     """Its number in canonical order and what it is."""
     spec: tuple[str, bool]
@@ -96,17 +97,23 @@ def picture(a: Graph, b: Graph) -> str:
         Column(boxes=boxes[0], x=left, outwards=-1, lanes=lanes[0]),
         Column(boxes=boxes[1], x=right, outwards=1, lanes=lanes[1]),
     )
-    tops, y = dict[int, int](), HEAD
+    sayings = _sayings(found, scene)
+    head = HEAD + 18 * len(sayings)
+    tops, y = dict[int, int](), head
     for row in scene.shown:
         tops[row] = y
         y += max(known[row].height for known in boxes if row in known) + GAP
-    parts = _frame(right + BOX + gutter + MARGIN, y + LEGEND, _sayings(found, scene))
+    parts = _frame(right + BOX + gutter + MARGIN, y + LEGEND, sayings)
     for side, name in ((0, "A"), (1, "B")):
         count = f"{name}: {found.sizes[side]} live nodes"
-        parts.append(_text("op", columns[side].x, HEAD - 14, count))
+        parts.append(_text("op", columns[side].x, head - 14, count))
         parts += _edges_of(scene, side, columns[side], tops)
         parts += [line for row in scene.shown for line in _cell(scene, row, columns[side], tops[row])]
-    parts += [_sign(scene.status[row], right - BETWEEN // 2, tops[row] + 26) for row in scene.shown]
+    parts += [
+        _sign(scene.status[row], right - BETWEEN // 2, tops[row] + 18)
+        for row in scene.shown
+        if scene.status[row] != ALONE
+    ]
     return "\n".join([*parts, *_legend(MARGIN, y + 8), "</svg>", ""])
 
 
@@ -126,7 +133,7 @@ def _sayings(found: Comparison, scene: Scene) -> list[str]:
     """The headline and the lines below it."""
     headline, *others = lines_of(found)
     if not scene.first:
-        return [headline, "no node differs; the end of both graphs is shown"]
+        return [headline, f"compared at the level {scene.level}: no node differs; the end of both is shown"]
     count = sum(status != SAME for status in scene.status)
     where = f"compared at the level {scene.level}: first difference at line {found.place}"
     return [headline, f"{where}, {count} of {len(scene.rows)} rows differ", *others[: found.inference + found.body]]
@@ -180,7 +187,7 @@ def _changes(node: Node, other: Node) -> list[str]:
     if _short(node) != _short(other):
         return lines
     known = {name for name, _ in mine}
-    lines += [f"{name} is not given" for name, _ in theirs if name not in known]
+    lines += [f"{name} = (default)" for name, _ in theirs if name not in known]
     return [f"op = {node.target}"] * (node.target != other.target) + lines
 
 
@@ -202,7 +209,7 @@ def _boxes(scene: Scene, side: int) -> dict[int, Box]:
         below = len({reader for p, reader in scene.edges[side] if p == row} - shown)
         spec = describe(node.outputs)
         found[row] = Box(
-            row=row, title=f"{number} {_short(node)}",
+            first=number == scene.place and row in scene.first, title=f"{number} {_short(node)}",
             spec=(spec, other is not None and spec != describe(other.outputs)),
             notes=_notes(scene, side, row), source=f"{node.name}: {node.op} {node.target}".strip(),
             hidden=" ".join([f"\u2191{above}"] * (above > 0) + [f"\u2193{below}"] * (below > 0)),
@@ -235,22 +242,22 @@ def _cell(scene: Scene, row: int, column: Column, top: int) -> list[str]:
     if row not in column.boxes:
         return [_text("absent", x, y, "not in A" if column.outwards < 0 else "not in B")]
     box, status = column.boxes[row], scene.status[row]
-    kind = f"node {status}" + (" first" if row in scene.first else "")
+    kind = f"node {status}" + (" first" if box.first else "")
     spec = "changed" if box.spec[1] and status != SAME else "spec"
     below = [(spec, box.spec[0])] * bool(box.spec[0]) + [("changed", note) for note in box.notes]
     return [
         f'<g class="{kind}"><title>{_clean(box.source, 400)}</title>',
         f'<rect class="box" x="{column.x}" y="{top}" width="{BOX}" height="{box.height}" rx="5"/>',
         _text("op", x, y, box.title, width=TEXT_WIDTH - len(box.hidden) - 1),
-        _text("count", column.x + BOX - 8, y, box.hidden, end=True),
+        *([_text("count", column.x + BOX - 8, y, box.hidden, end=True)] if box.hidden else []),
         *(_text(name, x, y + LINE * (1 + k), text) for k, (name, text) in enumerate(below)),
         "</g>",
     ]
 
 
 def _sign(status: str, x: int, y: int) -> str:
-    sign = {SAME: "=", DIFFERS: "\u2260"}.get(status, "")
-    return f'<text class="{"say" if status == SAME else "tag"}" x="{x}" y="{y}" text-anchor="middle">{sign}</text>'
+    sign, kind = ("=", "say") if status == SAME else ("\u2260", "tag")
+    return f'<text class="{kind}" x="{x}" y="{y}" text-anchor="middle">{sign}</text>'
 
 
 def _lanes(edges: frozenset[Edge], rows: Sequence[int]) -> dict[int, int]:
@@ -303,14 +310,14 @@ def _around(column: Column, lane: int, top: int, bottom: int) -> str:
 def _legend(x: int, y: int) -> list[str]:
     found, place = [], x
     for kind, text in (
-        (SAME, "in both graphs"), (DIFFERS, "differs from its partner"), (ALONE, "in one graph only"),
+        (SAME, "alike at that level"), (DIFFERS, "differs from its partner"), (ALONE, "in one graph only"),
         (f"{DIFFERS} first", "first difference"),
     ):  # fmt: skip
         found.append(f'<g class="{kind}"><rect class="box" x="{place}" y="{y}" width="20" height="13" rx="3"/></g>')
         found.append(_text("key", place + 26, y + 11, text))
-        place += 46 + 6 * len(text)
+        place += 50 + 6 * len(text)
     for kind, place, text in (("common", x, "data flow"), ("other", x + 107, "flow that the other graph lacks")):
         found.append(f'<g class="{kind}"><path class="edge" d="M{place} {y + 31}h20"/></g>')
         found.append(_text("key", place + 26, y + 35, text))
     counts = f"\u21913 \u21932: operands, readers not drawn; {OPERAND} an operand"
-    return [*found, _text("key", x + 325, y + 35, counts, width=60)]
+    return [*found, _text("key", x + 348, y + 35, counts, width=60)]

@@ -98,6 +98,16 @@ def test_any_two_graphs_give_well_formed_text_twice_the_same(a: Graph, b: Graph)
     assert picture(shuffled(a, 1), shuffled(b, 2)).count('class="box"') == svg.count('class="box"')
 
 
+def test_a_default_is_named_and_what_returns_more_shows_it():
+    known = dict(stored_graphs())
+    drawn = boxes(picture(known["gemma-2-layers"], known["gemma-2-layers-erf"]))
+    notes = [lines[2:] for classes, lines in drawn if "first" in classes]
+    assert notes == [["approximate = 'tanh'"], ["approximate = (default)"]]
+    svg = picture(known["bert-4-layers"], known["bert-4-layers-hidden-states"])
+    assert [lines[0] for classes, lines in boxes(svg) if "differs" in classes] == ["188 output", "188 output"]
+    assert svg.count('<g class="other">') == 5, "four hidden states, and the legend's"
+
+
 def test_real_graphs_stay_readable():
     names = ("bert-4-layers", "mamba/MambaModel", "vit/ViTModel")
     known = {name: graph for name, graph in stored_graphs() if name in names}
