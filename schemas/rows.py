@@ -494,6 +494,22 @@ class Skipped:
 class FailureKind(StrEnum):
     """Why an item stopped: one closed list."""
 
+    GATED = "gated"
+    """The source wants an agreement before it hands out files."""
+    DISABLED = "disabled"
+    """The source has switched the repository off."""
+    REMOVED = "removed"
+    """The repository or its revision is gone, private or cannot be addressed."""
+    MISSING_CONFIG = "missing_config"
+    """The repository holds no config.json."""
+    MALFORMED_CONFIG = "malformed_config"
+    """config.json is no JSON object."""
+    TOO_LARGE = "too_large"
+    """config.json exceeds the size limit; it was not downloaded."""
+    REMOTE_CODE = "remote_code"
+    """The model needs code of its repository, which is never run."""
+    NETWORK = "network"
+    """The source did not answer, or not in full, in any attempt."""
     CONFIG_UNSUPPORTED = "config_unsupported"
     """The library cannot build this configuration."""
     BUILD_ERROR = "build_error"
@@ -529,6 +545,14 @@ class FailureKind(StrEnum):
 
 
 ADVICE: dict[FailureKind, str] = {
+    FailureKind.GATED: "accept the repository's terms on its page and build with a token",
+    FailureKind.DISABLED: "nothing to do: the source does not serve it",
+    FailureKind.REMOVED: "list again; a private repository needs a token that may read it",
+    FailureKind.MISSING_CONFIG: "nothing to do: without config.json there is nothing to build",
+    FailureKind.MALFORMED_CONFIG: "nothing to do: the repository's config.json is broken at this revision",
+    FailureKind.TOO_LARGE: "raise max_bytes if the file is a configuration at all",
+    FailureKind.REMOTE_CODE: "nothing to do: code of repositories is never run",
+    FailureKind.NETWORK: "run the same command again: only what is missing is fetched",
     FailureKind.CONFIG_UNSUPPORTED: "pick another configuration or add an adjustment to the table in extract",
     FailureKind.BUILD_ERROR: "read the detail: the constructor's own message says what the configuration lacks",
     FailureKind.INPUT_MISMATCH: "add an input rule for this family to the table in extract.inputs",
