@@ -25,6 +25,8 @@ from schemas.rows import FailureKind
 T = TypeVar("T")
 API, RESOLVER = "api", "resolver"
 """What the Hub counts apart: listings, and files."""
+ASKED = "/api/models"
+"""The one part of the API that is asked; the library's own notices and registries are not, whatever their host."""
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 """HTTP statuses that may pass."""
 SAME_WINDOW_S = 2.0
@@ -179,6 +181,8 @@ class Session:
 
     def _before(self, request: Any) -> None:
         resource = resource_of(request.url.path)
+        if resource == API and not request.url.path.startswith(ASKED):
+            raise TransientError(f"{request.url.path} is not asked: a session lists models and fetches files")
         self._refuse_repeat(request.method, request.url.path, resource)
         self.budget.take(resource)
         self._count(resource)

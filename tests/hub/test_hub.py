@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from extract.hub import HubConfig, HubModel, collect_hub, read_listing, update_listing
-from extract.hub_session import Budget, Policy, Session
+from extract.hub_session import Budget, Policy, Session, TransientError
 from schemas.rows import Failure, FailureKind
 from tests.hub.population import BASES, FAULTS, Model, population
 from tests.hub.server import HubServer, Settings
@@ -55,7 +55,7 @@ def test_every_model_is_a_configuration_or_a_failure_of_the_right_kind(tmp_path:
     models = population(size=160, seed=3, faults=0.06)
     assert {model.fault for model in models} == {"", *FAULTS}
     with HubServer(models, Settings(stall_s=3.5)) as hub:
-        rows, _ = collect(hub, tmp_path)
+        rows, session = collect(hub, tmp_path)
         assert [name_of(row) for row in rows] == [model.name for model in models]
         for row, model in zip(rows, models, strict=True):
             assert (row.kind if isinstance(row, Failure) else None) is expected_kind(model), model
@@ -64,6 +64,7 @@ def test_every_model_is_a_configuration_or_a_failure_of_the_right_kind(tmp_path:
                 assert row.ref.revision == model.sha and row.ref.tags == tuple(model.listed["tags"])
         clean = [hub.resolved[model.name] for model in models if not model.fault]
         assert max(clean) == 2
+        assert session.counts["api"] == hub.counts["list"]
         assert hub.counts["info"] == hub.counts["tree"] == 0
         spent = {m.name: hub.resolved[m.name] - hub.wasted[m.name] for m in models if m.fault != "wrong_length"}
         assert max(spent.values()) == 2
@@ -171,3 +172,24 @@ def test_a_link_to_another_host_is_not_followed(tmp_path: Path):
             hub.link_base = elsewhere.endpoint
             rows, _ = collect(hub, tmp_path, page_size=10)
         assert len(rows) == 30 and not elsewhere.counts
+
+
+def test_the_stand_in_speaks_to_the_library_s_own_client():
+    from huggingface_hub import HfApi
+
+    models = population(size=30, seed=0, faults=0.0)
+    with HubServer(models, Settings(page_size=10)) as hub, Session(policy=POLICY, budget=Budget()):
+        api = HfApi(endpoint=hub.endpoint)
+        assert [found.id for found in api.list_models(expand=["sha"])] == [model.name for model in models]
+        assert hub.counts["list"] == 3
+        assert api.model_info(models[3].name).sha == models[3].sha
+        assert [found.path for found in api.list_repo_tree(models[3].name)] == ["config.json"]
+
+
+def test_a_session_asks_nothing_but_models_and_files():
+    from huggingface_hub import get_session
+
+    with HubServer([]) as hub, Session(policy=POLICY, budget=Budget()) as session:
+        with pytest.raises(TransientError, match="not asked"):
+            get_session().get(f"{hub.endpoint}/api/agent-harnesses")
+        assert not session.counts and not hub.counts
