@@ -20,7 +20,7 @@ nearly all of them. Until a task is published, other models in the build may mov
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from schemas.canonical import canonicalize
@@ -71,7 +71,7 @@ class _Family:
     rank: tuple[bool, int, int, str]
 
 
-def propose(*, subgraphs: Sequence[Subgraph], config: FamiliesConfig) -> Iterator[TaskCandidate | Skipped]:
+def propose(*, subgraphs: Collection[Subgraph], config: FamiliesConfig) -> Iterator[TaskCandidate | Skipped]:
     """Yield task candidates, the most wanted first, and a Skipped for every piece that none of them is made from."""
     usable: dict[str, list[Subgraph]] = defaultdict(list)
     for piece in subgraphs:

@@ -4,7 +4,8 @@
 
 A message is a JSON header and binary blobs, all length-prefixed; nothing is pickled, no output text is parsed.
 Requests: "load" (import a function and its configuration class), "settle" (defaults of a configuration),
-"item" (one row in), "table" (whole tables in, read here from their parts). Answers: one Arrow IPC stream a row type.
+"item" (one row in), "table" (whole tables in, read here from their parts as the stage goes through them). Answers: one
+Arrow IPC stream a row type; the rows of a table stage go out while it runs, in messages with "more" before the last.
 
 Reads the parts that a "table" request names; writes to the socket alone. Holds the first of the two broad `except`:
 what a stage raises becomes a `Failure` row, its kind told by the stage module's `failure_kind(error)` if it has one.
@@ -24,7 +25,7 @@ import struct
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
@@ -32,17 +33,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
-from data.parts import row_type_of
-from data.store import StoreError, read_parts
+from data.store import StoreError
+from data.stored import StoredRows
 from schemas import rows as row_types
-from schemas.arrow import from_bytes, from_table, to_table
+from schemas.arrow import from_bytes, to_table
 from schemas.rows import Failure, FailureKind, Text
 
 DETAIL_LIMIT = 4000
 """Characters of a traceback or standard error kept in a Failure row."""
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds the packages."""
-_CHUNK_ROWS = 256
+_CHUNK_ROWS, _CHUNK_BYTES = 256, 1 << 20
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _SCRUB: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"/(?:[^\s\"'/:]+/)*(?:site|dist)-packages/"), ""),
@@ -75,6 +76,19 @@ def receive(link: socket.socket) -> tuple[dict[str, Any], list[bytes]] | None:
     except (EOFError, ConnectionError):
         return None
     return header, blobs
+
+
+def receive_answer(link: socket.socket) -> tuple[dict[str, Any], list[bytes]] | None:
+    """Read one answer, the messages with "more" put before the last; None where the other side is gone before it."""
+    types: list[str] = []
+    streams: list[bytes] = []
+    while (message := receive(link)) is not None:
+        header, blobs = message
+        if not header.get("more"):
+            return (header | {"types": types + header["types"]}, streams + blobs) if "types" in header else message
+        types += header["types"]
+        streams += blobs
+    return None
 
 
 def _exactly(link: socket.socket, size: int) -> bytes:
@@ -144,30 +158,43 @@ def _decode(hint: Any, value: Any) -> Any:
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Collector:
-    """Rows of one call as Arrow tables by row type, encoded in chunks as they come."""
+    """Rows of one call, encoded in small chunks as they come; with `emit` they are sent on, else kept."""
 
-    pending: dict[str, list[Any]]
-    done: dict[str, list[pa.Table]]
+    emit: Callable[[dict[str, bytes]], None] | None = None
+    """Takes about _CHUNK_BYTES of rows at a time."""
+    pending: dict[str, list[Any]] = field(default_factory=dict)
+    done: dict[str, list[pa.Table]] = field(default_factory=dict)
+    size: int = 0
+    """Bytes in `done`."""
+    chunk: dict[str, int] = field(default_factory=dict)
+    """Rows of the next chunk of a type: as many as fit by the chunk before, at most twice as many as that had."""
 
     def add(self, row: Any) -> None:
         name = type(row).__name__
         assert getattr(row_types, name, None) is type(row), f"a stage yielded {name}, which is no row type"
         rows = self.pending.setdefault(name, [])
         rows.append(row)
-        if len(rows) >= _CHUNK_ROWS:
+        if len(rows) >= self.chunk.get(name, 1):
             self._encode(name)
+        if self.emit is not None and self.size >= _CHUNK_BYTES:
+            self.emit(self.streams())
 
     def _encode(self, name: str) -> None:
         rows = self.pending.pop(name)
-        self.done.setdefault(name, []).append(to_table(rows, type(rows[0])))
+        data = to_table(rows, type(rows[0]))
+        fitting = _CHUNK_BYTES * len(rows) // max(1, data.nbytes)
+        self.chunk[name] = max(1, min(_CHUNK_ROWS, 2 * len(rows), fitting))
+        self.done.setdefault(name, []).append(data)
+        self.size += data.nbytes
 
     def streams(self) -> dict[str, bytes]:
-        """One Arrow IPC stream a row type, in order of name."""
+        """One Arrow IPC stream a row type, in order of name; from then on they are no longer held here."""
         for name in list(self.pending):
             self._encode(name)
-        return {name: stream_of(tables) for name, tables in sorted(self.done.items())}
+        done, self.done, self.size = self.done, {}, 0
+        return {name: stream_of(tables) for name, tables in sorted(done.items())}
 
 
 def stream_of(tables: Sequence[pa.Table]) -> bytes:
@@ -182,15 +209,15 @@ def stream_of(tables: Sequence[pa.Table]) -> bytes:
 
 def tables_of(header: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str, pa.Table]:
     """The tables of an answer, by row type."""
-    found = {}
+    found: dict[str, list[pa.Table]] = {}
     for name, blob in zip(header["types"], blobs, strict=True):
         with pa.ipc.open_stream(pa.BufferReader(blob)) as reader:
-            found[name] = reader.read_all()
-    return found
+            found.setdefault(name, []).append(reader.read_all())
+    return {name: pa.concat_tables(tables) for name, tables in found.items()}
 
 
-def _collect(rows: Iterable[Any]) -> dict[str, bytes]:
-    collector = _Collector(pending={}, done={})
+def _collect(rows: Iterable[Any], emit: Callable[[dict[str, bytes]], None] | None = None) -> dict[str, bytes]:
+    collector = _Collector(emit=emit)
     for row in rows:
         collector.add(row)
     return collector.streams()
@@ -235,21 +262,24 @@ def _answer_item(request: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str
         return _collect([failure_of(error, request)])
 
 
-def _answer_table(request: Mapping[str, Any]) -> dict[str, bytes]:
-    """Call a stage on whole tables, each a list of rows under its name."""
+def _answer_table(request: Mapping[str, Any], link: socket.socket) -> dict[str, bytes]:
+    """Call a stage on whole tables, each a collection of rows under its name; its last rows, the others are sent."""
     function, config = _load(request)
-    tables: dict[str, list[Any]] = {}
-    for name, paths in request["reads"].items():
-        data = read_parts([Path(path) for path in paths])
-        tables[name] = [] if data is None else from_table(data, row_type_of(data.schema))
-    return _collect(function(**tables, config=config))
+    tables = {name: StoredRows([Path(path) for path in paths]) for name, paths in request["reads"].items()}
+
+    def emit(streams: Mapping[str, bytes]) -> None:
+        send(link, {"types": list(streams), "more": True}, list(streams.values()))
+
+    return _collect(function(**tables, config=config), emit)
 
 
-def _answer(request: Mapping[str, Any], blobs: Sequence[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+def _answer(
+    request: Mapping[str, Any], blobs: Sequence[bytes], link: socket.socket
+) -> tuple[dict[str, Any], list[bytes]]:
     if request["do"] == "item":
         streams = _answer_item(request, blobs)
     elif request["do"] == "table":
-        streams = _answer_table(request)
+        streams = _answer_table(request, link)
     elif request["do"] == "path":
         value = load_object(request["function"])(Path(request["path"]))
         return {"value": {name: str(item) for name, item in dataclasses.asdict(value).items()}}, []
@@ -266,7 +296,7 @@ def serve(link: socket.socket) -> None:
     """Answer requests until the parent closes the connection."""
     while (message := receive(link)) is not None:
         try:
-            header, blobs = _answer(*message)
+            header, blobs = _answer(*message, link)
         except (Exception, SystemExit) as error:
             user = isinstance(error, (ValueError, StoreError))
             detail = {"user": user, "message": f"{error}", "type": type(error).__name__, "detail": _traceback(error)}

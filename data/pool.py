@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from data.calls import Call, Item, Limits, StageFailed, failure_of_death
-from data.child import ROOT, portable, receive, send, stream_of, tables_of
+from data.child import ROOT, portable, receive_answer, send, stream_of, tables_of
 from data.processes import Seen, descendants, family, processes, resident, total
 from schemas.arrow import to_table
 from schemas.rows import Failure, FailureKind
@@ -152,7 +152,7 @@ class Child:
         process.deadline = time.monotonic() + seconds
         try:
             send(process.link, request, blobs)
-            answer = receive(process.link)
+            answer = receive_answer(process.link)
         except (BrokenPipeError, ConnectionError):
             answer = None
         finally:

@@ -181,10 +181,18 @@ class RunDirectory:
         data = self.read_arrow(table)
         return [] if data is None else from_table(data, row_type_of(data.schema))
 
+    def read_column(self, table: str, column: str) -> list[Any]:
+        """Values of one column of all parts of a table, without reading the others (repeated keys are not dropped)."""
+        values: list[Any] = []
+        for path in self.parts(table):
+            with opened(path) as file:
+                values += file.read(columns=[column])[column].to_pylist()
+        return values
+
     def iter_rows(self, table: str) -> Iterator[Any]:
         """Rows of a table one by one, holding one row group at a time (repeated keys are not dropped)."""
         for path in self.parts(table):
-            with _opened(path) as file:
+            with opened(path) as file:
                 for group in range(file.num_row_groups):
                     data = file.read_row_group(group)
                     yield from from_table(data, row_type_of(data.schema))
@@ -305,7 +313,7 @@ def read_parts(paths: Sequence[Path]) -> pa.Table | None:
 
 def read_range(path: Path, start: int, stop: int) -> pa.Table:
     """Rows start..stop of one part, reading only the row groups that hold them."""
-    with _opened(path) as file:
+    with opened(path) as file:
         pieces, first = [], 0
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
@@ -338,7 +346,8 @@ def _record(name: str, table: str, rows: int, blob: bytes) -> FileRecord:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """A part open for reading; StoreError if it is not readable Parquet."""
     try:
         with pq.ParquetFile(path) as file:
             yield file
@@ -348,12 +357,12 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _read(path: Path) -> pa.Table:
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read()
 
 
 def _metadata(path: Path) -> pq.FileMetaData:
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.metadata
 
 

@@ -82,16 +82,15 @@ def _rows(
     key_of = {entry.graph_id: group.key for group in found for entry in group.entries}
     first = {group.entries[0].graph_id: group for group in found}
     asked = {entry.graph_id: group.entries[0].graph_id for group in found for entry in _sampled(group, config)}
+    needed = asked.keys() | asked.values()
     waiting: dict[str, Graph] = {}
     sketches: list[Sketch] = []
     for row in graphs:
-        if row.graph_id in asked and len(row.graph.nodes) <= config.oracle_nodes:
+        if row.graph_id in needed and len(row.graph.nodes) <= config.oracle_nodes:
             waiting[row.graph_id] = row.graph
         if row.graph_id in first:
             made = class_row(row, first[row.graph_id])
             sketches.append(sketch_of(made))
-            if made.members > 1 and len(row.graph.nodes) <= config.oracle_nodes:
-                waiting[row.graph_id] = row.graph
             yield made
         yield Member(
             graph_id=row.graph_id, key=key_of[row.graph_id], architecture=row.architecture, family=row.family,

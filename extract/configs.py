@@ -9,7 +9,7 @@ The canonical configuration is the library's own dictionary without the keys of 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -53,7 +53,7 @@ class ConfigsConfig:
 
 
 def resolve_configs(
-    *, models: Sequence[ModelRef], config: ConfigsConfig
+    *, models: Collection[ModelRef], config: ConfigsConfig
 ) -> Iterator[ModelConfig | ConfigLink | Failure]:
     """Yield a ConfigLink for every model and a ModelConfig for every distinct key, or a CONFIG_UNSUPPORTED Failure."""
     seen: set[str] = set()

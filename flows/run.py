@@ -273,8 +273,7 @@ class Runner:
 
     def _check_account(self, stage: Stage, account: Account, gained: Yield) -> None:
         """Every value of the read column must stand in the written one, among the failures or the skipped."""
-        data = self.store.read_arrow(account.table)
-        wanted = dict.fromkeys(data[account.column].to_pylist() if data is not None else [])
+        wanted = dict.fromkeys(self.store.read_column(account.table, account.column))
         found = set(_column(gained.take(TABLES[account.written]), account.by))
         found |= set(gained.take(Failure)["item"].to_pylist()) | set(gained.take(Skipped)["item"].to_pylist())
         _refuse_loss(stage, [value for value in wanted if value not in found], len(wanted))

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from data.calls import Limits
@@ -103,7 +103,7 @@ def _misbehave(name: str) -> Iterator[ModelConfig]:
     yield from ()
 
 
-def group(*, configs: Sequence[ModelConfig], config: Nothing) -> Iterator[Member | Skipped]:
+def group(*, configs: Collection[ModelConfig], config: Nothing) -> Iterator[Member | Skipped]:
     """One member an architecture."""
     for row in configs:
         if row.name == "f":
