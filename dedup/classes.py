@@ -13,7 +13,7 @@ which rows are yielded.
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import xxhash
@@ -64,7 +64,8 @@ def classify(
 def write_shards(graphs: Iterable[GraphRecord], folder: Path) -> list[Path]:
     """Write the forms of all graphs, a file for every SHARD_ROWS; returns the paths of the indices."""
     rows, indices = iter(graphs), list[Path]()
-    while batch := list(islice(rows, SHARD_ROWS)):
+    for first in rows:
+        batch = chain([first], islice(rows, SHARD_ROWS - 1))
         indices.append(write_shard(batch, folder / f"shard-{len(indices):05d}"))
     return indices
 

@@ -11,8 +11,9 @@ import pytest
 from data.calls import Call, Item, Limits, StageFailed
 from data.child import build_config, portable
 from data.pool import ChildPool
+from data.store import Part, RunDirectory
 from schemas.arrow import from_table, to_table
-from schemas.rows import Failure, FailureKind, ModelConfig, ModelRef, Skipped
+from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Skipped
 from tests.flows import toy
 
 pytestmark = pytest.mark.slow
@@ -137,6 +138,22 @@ def test_a_table_stage_reads_its_tables_and_its_errors_stop_the_build(pool: Chil
             child.run_table(call("group"), {"strange": []})
         with pytest.raises(StageFailed, match="stage configs raised ModuleNotFoundError"):
             child.run_table(Call(stage="configs", function="no_such:thing", limits=LIMITS), {})
+
+
+def test_rows_of_a_table_stage_come_in_several_messages_and_all_or_none(pool: ChildPool, tmp_path: Path) -> None:
+    limits = Limits(timeout_s=60, memory_gib=2)
+    run = RunDirectory(tmp_path)
+    for index, model in enumerate(("a", "b", "raise", "os-exit")):
+        link = ConfigLink(model=model, architecture="")
+        run.write_parts([Part(table="links", index=index, data=to_table([link], ConfigLink))])
+    good, second, bad, dying = run.parts("links")
+    with pool.borrow() as child:
+        for parts, message in (((good, bad), "raised RuntimeError: first line"), ((good, dying), "exit status 7")):
+            with pytest.raises(StageFailed, match=message):
+                child.run_table(call("flood", limits), {"links": parts})
+            found = child.run_table(call("flood", limits), {"links": [good, second]})
+            ids = [f"{model}{number:06d}" for model in "ab" for number in range(10_000)]
+            assert found["Member"]["graph_id"].to_pylist() == ids
 
 
 def test_a_wrong_setting_is_one_clear_line(pool: ChildPool) -> None:

@@ -1,14 +1,18 @@
 """Classes: equal graphs meet in one row, every graph is accounted for, a hash collision is an error."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data.store import Part, RunDirectory
+from data.stored import StoredRows
 from dedup import classes, shards
 from dedup.audit import IdentityError, isomorphic, raise_mismatch
 from dedup.classes import ClassifyConfig, classify
+from schemas.arrow import to_table
 from schemas.canonical import canonicalize
 from schemas.graph import Graph
 from schemas.rows import CanonicalGraph, GraphRecord, Member, NumericCheck, Relation, row_key
@@ -68,6 +72,33 @@ def test_the_cut_into_shards_does_not_matter(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(classes, "SHARD_ROWS", 2)
     assert run(rows) == whole
     assert len(whole[0]) == 4
+
+
+def test_a_graph_is_read_when_the_one_before_is_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    read, seen = [0], list[int]()
+    real = canonicalize
+
+    def watched(graph: Graph) -> object:
+        seen.append(read[0])
+        return real(graph)
+
+    def rows() -> Iterator[GraphRecord]:
+        for k in range(9):
+            read[0] += 1
+            yield record(unary(f"torch.f{k}"), f"{k}")
+
+    monkeypatch.setattr(classes, "SHARD_ROWS", 4)
+    monkeypatch.setattr(shards, "canonicalize", watched)
+    assert len(classes.write_shards(rows(), tmp_path)) == 3
+    assert seen == list(range(1, 10))
+
+
+def test_stored_graphs_give_the_same_rows_in_the_same_order(tmp_path: Path):
+    rows = [record(unary(f"torch.f{k % 4}"), f"{k}") for k in range(9)]
+    store = RunDirectory(tmp_path)
+    store.write_parts([Part(table="graphs", index=i, data=to_table(rows[i::2], GraphRecord)) for i in range(2)])
+    held = StoredRows(store.parts("graphs"))
+    assert list(classify(graphs=held, config=ALL)) == list(classify(graphs=rows[0::2] + rows[1::2], config=ALL))
 
 
 def weaken(monkeypatch: pytest.MonkeyPatch, blob: bytes | None = None) -> None:

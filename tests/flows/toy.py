@@ -115,6 +115,17 @@ def group(*, configs: Collection[ModelConfig], config: Nothing) -> Iterator[Memb
             )  # fmt: skip
 
 
+def flood(*, links: Collection[ConfigLink], config: Nothing) -> Iterator[Member]:
+    """Many members a link, more than one message holds; then what the link's model says."""
+    for link in links:
+        for number in range(10_000):
+            yield Member(
+                graph_id=f"{link.model}{number:06d}", key="k" * 100, architecture="", family="", modality="",
+                license="",
+            )  # fmt: skip
+        list(_misbehave(link.model))
+
+
 TOY: tuple[Stage, ...] = (
     Stage(
         name="models", doc="List.", function="tests.flows.toy:list_models", config="tests.flows.toy:ListConfig",
