@@ -120,6 +120,18 @@ def fake_input(spec: TensorSpec) -> torch.Tensor:
     return torch.empty_strided(spec.shape, spec.stride, dtype=dtype_of(spec.dtype), device=spec.device)
 
 
+def example_input(spec: TensorSpec, init: str) -> Any:
+    """The value of a placeholder under a FakeTensorMode: a scalar's own, a fake tensor that knows its number if the
+    initialiser gives the number of a 0-d tensor (so that `item` yields it), else an empty fake tensor."""
+    if spec.dtype.startswith("Sym"):
+        return _scalar_value(init)
+    raw = values.loads(init)
+    known = raw["data"][0] if raw.get("kind") == "literal" and not spec.shape and len(raw["data"]) == 1 else None
+    if known is None or isinstance(known, list) or spec.device != "cpu":
+        return fake_input(spec)
+    return torch.tensor(_decode(known, ()), dtype=dtype_of(spec.dtype))
+
+
 # --- torch.fx -> IR -------------------------------------------------------------------------------------------------
 def _encode(value: Any, operand: Callable[[torch.fx.Node], int]) -> Value:
     """One argument as a value of the attribute grammar; `operand` numbers the nodes met on the way."""
@@ -308,6 +320,12 @@ def _decode(value: Value, operands: Sequence[Any]) -> Any:
     raise ValueError(f"not a value of the attribute grammar: {value!r}")
 
 
+def arguments(attrs: Value, operands: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """(args, kwargs) of a call from its decoded attributes and the values of its operands."""
+    args = tuple(_decode(arg, operands) for arg in attrs["args"])
+    return args, {key: _decode(arg, operands) for key, arg in attrs["kwargs"].items()}
+
+
 def _constant(attrs: Value) -> torch.Tensor:
     dtype, raw = dtype_of(attrs["dtype"]), base64.b64decode(attrs["data"])
     if not raw:
@@ -343,8 +361,7 @@ class _Lowerer:
             op, target = self.attribute(node.name, lower(Graph.from_json(self.graph.subgraphs[attrs["graph"]])))
         elif op != PLACEHOLDER:
             operands = [self.built[k] for k in node.inputs]
-            args = tuple(_decode(arg, operands) for arg in attrs["args"])
-            kwargs = {key: _decode(arg, operands) for key, arg in attrs["kwargs"].items()}
+            args, kwargs = arguments(attrs, operands)
             target = {METHOD: node.target, OUTPUT: "output"}.get(op) or targets.resolve(node.target)
         built = self.fx.create_node(op, target, args, kwargs, name=node.name)
         built.meta.update({META_SPECS: node.outputs, META_NAME: node.name})
@@ -394,10 +411,7 @@ def propagate(graph: Graph, specs: Sequence[TensorSpec] | None = None) -> list[t
     recorder = _SpecRecorder(gm)
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     with torch.no_grad(), mode:
-        inputs = [
-            _scalar_value(init) if spec.dtype.startswith("Sym") else fake_input(spec)
-            for spec, init in zip(wanted, graph.inits, strict=True)
-        ]
+        inputs = [example_input(spec, init) for spec, init in zip(wanted, graph.inits, strict=True)]
         recorder.run(*inputs)
     return recorder.specs
 

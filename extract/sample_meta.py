@@ -1,0 +1,197 @@
+"""What the files beside the code of a published sample say: specs, roles and initialisers of its arguments.
+
+    metas = read_metas(folder)            # name -> TensorMeta, from weight_meta.py and input_meta.py
+    names = find_samples(root)            # in extract.samples
+
+Reads `weight_meta.py`, `input_meta.py` and `input_tensor_constraints.py` through `ast` alone: nothing is run, only
+literals are understood. Writes nothing. Whatever is malformed raises ValueError of one line.
+"""
+
+import ast
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from extract.initialisers import STATISTICS, normal
+from schemas import values
+from schemas.graph import DTYPE_BYTES, TensorSpec
+
+META_FILES = ("weight_meta.py", "input_meta.py")
+CONSTRAINTS_FILE = "input_tensor_constraints.py"
+MAX_FILE_BYTES = 64 << 20
+MAX_DEPTH = 60
+"""Deepest nesting of an expression; printed graphs stay far below."""
+MAX_ELEMENTS = 1 << 40
+"""Largest tensor, in elements: more is a misprint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorMeta:
+    """One argument as its file describes it."""
+
+    name: str
+    """Name of the argument."""
+    dtype: str
+    """Name of the dtype without the prefix."""
+    shape: tuple[int, ...]
+    """Sizes."""
+    fields: dict[str, Any]
+    """All attributes as read."""
+
+    @property
+    def spec(self) -> TensorSpec:
+        """Spec of the tensor, on the CPU, dense unless the file gives its strides."""
+        dense = tuple(math.prod(max(size, 1) for size in self.shape[k + 1 :]) for k in range(len(self.shape)))
+        stride = self.fields.get("stride")
+        return TensorSpec.shared(self.dtype, self.shape, dense if stride is None else tuple(stride), "cpu")
+
+    @property
+    def data(self) -> list[bool | int | float] | None:
+        """The literal data, flat, if the file holds it."""
+        found: list[bool | int | float] | None = self.fields.get("data")
+        return found
+
+
+def read_tree(path: Path) -> ast.Module:
+    """The syntax tree of a file; raises ValueError of one line if it is missing, too large or no Python."""
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise ValueError(f"{where}: more than {MAX_FILE_BYTES >> 20} MiB")
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{where}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: not UTF-8 at byte {error.start}") from error
+    except SyntaxError as error:
+        raise ValueError(f"{where}:{error.lineno}: not Python: {error.msg}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ValueError(f"{where}: nested too deeply") from error
+
+
+def literal(node: ast.expr, where: str, depth: int = 0) -> Any:
+    """The value of a literal: constants, signs, lists, tuples and float("inf"); raises ValueError for others."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{where}:{node.lineno}: nested too deeply")
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = literal(node.operand, where, depth + 1)
+        if isinstance(inner, int | float):
+            return -inner
+    if isinstance(node, ast.List | ast.Tuple):
+        return [literal(item, where, depth + 1) for item in node.elts]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "float" and node.args:
+        text = literal(node.args[0], where, depth + 1)
+        if str(text).lstrip("+-").lower() in {"inf", "infinity", "nan"}:
+            return float(text)
+    if isinstance(node, ast.Name) and node.id in {"inf", "nan"}:
+        return float(node.id)
+    raise ValueError(f"{where}:{node.lineno}: only literals are read here, not {type(node).__name__}")
+
+
+def read_metas(folder: Path) -> dict[str, TensorMeta]:
+    """Argument name -> what the meta files of a sample say; original names stand beside the new ones.
+
+    Raises ValueError of one line. `input_meta.py` may be missing.
+    """
+    found: dict[str, TensorMeta] = {}
+    for name in META_FILES:
+        path = folder / name
+        if name == META_FILES[0] or path.exists():
+            for meta in _metas(read_tree(path), f"{folder.name}/{name}"):
+                found.setdefault(str(meta.fields.get("original_name") or meta.name), meta)
+                found[meta.name] = meta
+    return found
+
+
+def _metas(tree: ast.Module, where: str) -> Iterator[TensorMeta]:
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef):
+            yield _meta(statement, where)
+
+
+def _meta(cls: ast.ClassDef, where: str) -> TensorMeta:
+    fields: dict[str, Any] = {}
+    for item in cls.body:
+        if isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name):
+            fields[item.targets[0].id] = literal(item.value, where)
+    where = f"{where}:{cls.lineno}: {cls.name[:80]}"
+    name, dtype, shape = fields.get("name"), str(fields.get("dtype")).removeprefix("torch."), fields.get("shape")
+    if not isinstance(name, str):
+        raise ValueError(f"{where}: no name")
+    if dtype not in DTYPE_BYTES:
+        raise ValueError(f"{where}: unknown dtype {dtype[:40]!r}")
+    if not _sizes(shape) or (
+        "stride" in fields and (not _sizes(fields["stride"]) or len(fields["stride"]) != len(shape))
+    ):
+        raise ValueError(f"{where}: shape and stride are lists of sizes of at most {MAX_ELEMENTS} elements")
+    data = fields.get("data")
+    if data is not None and (not isinstance(data, list) or not all(isinstance(x, bool | int | float) for x in data)):
+        raise ValueError(f"{where}: data is a flat list of numbers")
+    if data is not None and len(data) != math.prod(shape):
+        raise ValueError(f"{where}: {len(data)} numbers for shape {shape}")
+    return TensorMeta(name=name, dtype=dtype, shape=tuple(shape), fields=fields)
+
+
+def _sizes(raw: Any) -> bool:
+    whole = isinstance(raw, list) and all(type(size) is int and 0 <= size <= MAX_ELEMENTS for size in raw)
+    return whole and len(raw) <= 64 and math.prod(max(size, 1) for size in raw) <= MAX_ELEMENTS
+
+
+def example_sizes(folder: Path) -> list[int]:
+    """Whole numbers of the constraints file, each once, in order: example values of its symbols; empty if none."""
+    path = folder / CONSTRAINTS_FILE
+    if not path.exists():
+        return []
+    numbers = (n.value for n in ast.walk(read_tree(path)) if isinstance(n, ast.Constant))
+    return list(dict.fromkeys(n for n in numbers if type(n) is int and 0 < n <= MAX_ELEMENTS))
+
+
+# --- roles and initialisers -----------------------------------------------------------------------------------------
+def role_of(name: str, annotation: str, meta: TensorMeta | None) -> str:
+    """Role of a tensor argument by its annotation and the words in its name."""
+    told = meta.fields.get("role") if meta is not None else None
+    if told in ("input", "parameter", "buffer", "constant"):
+        return str(told)
+    if annotation.endswith("Parameter") or "_parameters_" in name:
+        return "parameter"
+    return "buffer" if "_buffers_" in name else "input"
+
+
+def init_of(name: str, role: str, meta: TensorMeta) -> str:
+    """Initialiser of an argument: its data, or its range, or its mean and deviation, never a constant parameter."""
+    told = meta.fields.get("init")
+    if isinstance(told, str):
+        return told
+    if meta.data is not None:
+        return values.dumps({"kind": "literal", "data": [_number(item) for item in meta.data]})
+    low, high = meta.fields.get("min_val"), meta.fields.get("max_val")
+    if meta.dtype == "bool":
+        return values.dumps({"kind": "bool", "p": {"float": "0.5"}})
+    if not meta.dtype.startswith(("float", "bfloat", "complex")):
+        if type(low) is int and type(high) is int and -(1 << 63) <= low <= high < (1 << 63) - 1:
+            return values.dumps({"kind": "integers", "low": low, "high": high + 1})
+        return values.dumps({"kind": "zeros"})
+    for leaf, init in STATISTICS.items():
+        if leaf in name:
+            return init
+    return _normal(role, meta.fields.get("mean"), meta.fields.get("std"))
+
+
+def _normal(role: str, mean: Any, std: Any) -> str:
+    if not _finite(mean) or not _finite(std):
+        return normal(0.0, 1.0)
+    if std <= 0 and role == "parameter":
+        return normal(mean, 0.1 * abs(mean) or 0.02)
+    return normal(mean, max(std, 0.0))
+
+
+def _finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e30
+
+
+def _number(value: bool | int | float) -> Any:
+    return {"float": repr(value)} if isinstance(value, float) else value
