@@ -16,8 +16,11 @@ import torch.utils._pytree as pytree
 from torch.fx import GraphModule
 
 from passbench.failure import PassFailed, one_line
+from passbench.guard import changes, snapshot
 from passbench.inputs import materialize
+from passbench.launches import Launches
 from passbench.match import Pattern, PatternError, rewrite_pass, trace_pattern
+from passbench.ownership import Watch
 from passbench.submission import GRAPH_PASS, Rejected
 from passbench.wire import Header, encode
 from schemas.fx import lower
@@ -33,9 +36,12 @@ class Candidate:
     def __init__(self, request: Header, device: str) -> None:
         self.graph = Graph.from_json(request["graph"])
         self.device = device
-        self.matches = 0
+        self.matches = self.replaced = 0
         self.diagnosis: list[str] = []
         self.failure: BaseException | None = None
+        self.held: list[list[Any]] = []
+        self.state = snapshot()
+        self.launches = Launches(ghost=request.get("ghost", False)).__enter__()
         sys.path.insert(0, "submission")
         self.passes = [_load(stem) for stem in request["passes"]]
         self.functions = _functions(self.passes, request)
@@ -43,9 +49,30 @@ class Candidate:
         compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
         self.call: Callable[..., Any] = compiled
 
-    def run(self, seed: int) -> tuple[Header, list[bytes]]:
-        """Outputs of one call with the number of matches; raises what the passes or the kernels raise."""
-        inputs = materialize(self.graph, seed=seed, device=self.device)
+    def run(self, request: Header) -> Header:
+        """Call on fresh inputs and hold the outputs unread; facts of the call; raises what passes or kernels raise.
+
+        With "before", the call is the second on the same input tensors: the first had the contents of that seed.
+        """
+        seed: int = request["seed"]
+        initial: int = request.get("before", seed)
+        inputs = materialize(self.graph, seed=initial, device=self.device)
+        past = [value for outputs in self.held for value in outputs if isinstance(value, torch.Tensor)]
+        if "before" in request:
+            first = self.called(inputs)
+            past += [value for value in first if isinstance(value, torch.Tensor)]
+            inputs = refill(inputs, materialize(self.graph, seed=seed, device=self.device))
+        watch = Watch(inputs)
+        outputs = self.called(inputs)
+        facts = watch.facts(outputs, past)
+        self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
+        return {
+            "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
+            "launches": self.launches.count, "replaced": self.replaced, "state": changes(self.state, snapshot())[:8],
+        }  # fmt: skip
+
+    def called(self, inputs: Sequence[Any]) -> list[Any]:
+        """All outputs of one call."""
         try:
             outputs = self.call(*inputs)
         except BaseException:
@@ -54,12 +81,21 @@ class Candidate:
             raise
         if self.device == "cuda":
             torch.cuda.synchronize()
-        described, blobs = encode(pytree.tree_leaves(outputs))
-        return {"outputs": described, "matches": self.matches, "diagnosis": "; ".join(self.diagnosis)}, blobs
+        return list(pytree.tree_leaves(outputs))
+
+    def read(self, index: int) -> tuple[Header, list[bytes]]:
+        """The bytes of held outputs, which are let go."""
+        described, blobs = encode(self.held[index])
+        self.held[index] = []
+        return {"outputs": described}, blobs
+
+    def timed(self) -> None:
+        """Take the counter off the kernels before the clock runs."""
+        self.launches.__exit__()
 
     def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
         """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
-        self.matches, self.diagnosis = 0, []
+        self.matches, self.replaced, self.diagnosis = 0, 0, []
         try:
             for module in self.passes:
                 gm = self.apply(module, gm, example_inputs)
@@ -98,6 +134,7 @@ class Candidate:
                 Verdict.COMPILE_ERROR, f"{module.__name__}: {type(error).__name__}: {one_line(error)}"
             ) from error
         self.matches += done.matches
+        self.replaced += done.matches
         self.diagnosis += [f"{module.__name__}: {done.diagnosis}"] if done.diagnosis else []
         return gm
 
@@ -118,6 +155,16 @@ class Candidate:
         self.matches += changed
         self.diagnosis += [] if changed else [f"{module.__name__}: the graph is unchanged"]
         return after
+
+
+def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
+    """The same tensors with other contents, storage and all; numbers are taken as they are."""
+    found = []
+    for value, content in zip(inputs, contents, strict=True):
+        if isinstance(value, torch.Tensor):
+            value.untyped_storage().copy_(content.untyped_storage())
+        found.append(value if isinstance(value, torch.Tensor) else content)
+    return found
 
 
 def _compile_error(error: Exception) -> PassFailed:

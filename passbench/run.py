@@ -5,8 +5,10 @@
 
 A variant's life: fresh seeds are drawn (after the submission is frozen) -> the reference process gives eager outputs
 and a float64 oracle -> a fresh candidate process loads the submission, compiles and answers with output bytes -> they
-are compared here, over several draws and a repeat of the first -> if the outputs are right and the speed is real, both
-processes are timed in ABBA windows by this process's clock -> the candidate must end with its final record.
+are compared here, over several draws, a repeat of the first and one on reused input tensors, all held together before
+they are read; what the process says of memory, state and launches is weighed too -> a second process whose kernels do
+nothing must fail -> if the outputs are right and the speed is real, both processes are timed in ABBA windows by this
+process's clock -> the candidate must end with its final record.
 
 Reads nothing beyond its arguments and writes nothing lasting; `passbench.results` writes the results folder.
 """
@@ -19,7 +21,9 @@ from typing import Any
 
 from passbench.check import PASS_LEVEL, Comparison, compare, merge
 from passbench.clock import PairTiming, Plan, environment, time_windows
+from passbench.evidence import doubt_of, partial_matches
 from passbench.isolate import LEVEL, Child, Limits, Template
+from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
@@ -115,6 +119,8 @@ class _Draw:
     expected: tuple[Any, ...]
     oracle: tuple[Any, ...]
     nbytes: int
+    facts: Account
+    """What the reference does to memory."""
 
 
 Progress = Callable[[EvalResult], None]
@@ -166,14 +172,16 @@ class Harness:
             rows = [_row(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
             return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
         speed = self.settings.device == "cuda" or not facts.uses_triton
-        rows, timings = [], []
+        done: list[_Case] = []
         with contextlib.closing(_Grader(self.template, submission, facts, task, self.settings)) as grader:
             for variant in ordered:
-                case = grader.grade(variant, speed_measured=speed)
-                rows.append(_row(case, variant, submission, env, speed=speed))
-                timings += case.timings
-                progress(rows[-1])
-        return Graded(results=tuple(rows), environment=env, timings=tuple(timings), settings=self.settings)
+                done.append(grader.grade(variant, speed_measured=speed))
+                progress(_row(done[-1], variant, submission, env, speed=speed))
+        for position in partial_matches([case.verdict for case in done]):
+            done[position].verdict = Verdict.PARTIAL_MATCH
+        rows = [_row(case, row, submission, env, speed=speed) for case, row in zip(done, ordered, strict=True)]
+        timings = tuple(timing for case in done for timing in case.timings)
+        return Graded(results=tuple(rows), environment=env, timings=timings, settings=self.settings)
 
 
 def grade(
@@ -207,6 +215,8 @@ class _Grader:
             candidate = self.template.fork("candidate", self.submission.files)
             try:
                 self.judge(candidate, variant, draws, case)
+                if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton:
+                    self.haunt(variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
                     self.time(candidate, case, variant)
                 if case.verdict in CORRECT_VERDICTS:
@@ -249,6 +259,7 @@ class _Grader:
                     expected=tuple(decode(header["outputs"], blobs[:split])),
                     oracle=tuple(decode(header["oracle"], blobs[split:])),
                     nbytes=sum(map(len, blobs[:split])),
+                    facts=header["facts"],
                 )
             )
         return draws
@@ -291,46 +302,87 @@ class _Grader:
         return header, blobs
 
     def judge(self, child: Child, variant: TaskVariant, draws: Sequence[_Draw], case: _Case) -> None:
-        """Load, run on every draw, repeat the first, compare; settles the verdict."""
-        load = {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes,
-                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions}  # fmt: skip
-        if self.ask_candidate(child, load, case) is None:
+        """Load, run on every draw, repeat the first, and only then read and compare; settles the verdict."""
+        if self.ask_candidate(child, self.load(variant), case) is None:
             return
-        comparisons: list[Comparison] = []
-        outputs: list[list[Any]] = []
-        for draw in [*draws, draws[0]]:
-            answer = self.ask_candidate(child, {"do": "run", "seed": draw.seed}, case, 2 * draw.nbytes + SLACK)
-            if answer is None:
+        calls: list[tuple[_Draw, Header]] = [(draw, {}) for draw in [*draws, draws[0]]]
+        # Last the same input tensors with other contents: an answer kept by address or identity is a wrong one.
+        calls.append((draws[-1], {"before": draws[0].seed}))
+        for draw, more in calls:
+            call = {"do": "run", "seed": draw.seed, "changes": draw.facts["changed"], **more}
+            account = self.account(child, call, case)
+            if account is None:
                 return
-            try:
-                outputs.append(self.read(answer, case))
-            except WireError as error:
-                case.fail(Verdict.INTEGRITY, f"malformed outputs: {error}", rule="protocol")
+            doubt = doubt_of(account, draw.facts)
+            if doubt is not None:
+                case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
                 return
-            if not case.matches:
-                case.fail(Verdict.NO_MATCH, str(answer[0].get("diagnosis", ""))[:300] or "no pass fired")
+        outputs = []
+        for index, (draw, _) in enumerate(calls):
+            found = self.read(child, index, 2 * draw.nbytes + SLACK, case)
+            if found is None:
                 return
-            comparisons.append(compare(draw.expected, outputs[-1], oracle=draw.oracle))
-            if comparisons[-1].max_abs_error is None:
-                break
-        self.settle(case, comparisons, outputs)
+            outputs.append(found)
+        pairs = zip(calls, outputs, strict=True)
+        self.settle(case, [compare(draw.expected, found, oracle=draw.oracle) for (draw, _), found in pairs], outputs)
 
-    def read(self, answer: tuple[Header, list[bytearray]], case: _Case) -> list[Any]:
-        """Outputs of an answer; raises WireError on what is malformed."""
-        header, blobs = answer
-        if type(header.get("matches")) is not int or not 0 <= header["matches"] < 2**31:
-            raise WireError("no number of matches")
-        case.matches = header["matches"]
-        return decode(header.get("outputs"), blobs)
+    def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
+        """The request to load the submission on a variant."""
+        return {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes, "ghost": ghost,
+                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions}  # fmt: skip
+
+    def haunt(self, variant: TaskVariant, draws: Sequence[_Draw], case: _Case) -> None:
+        """Run again in a fresh process where kernels do nothing: outputs that are right even so are no kernel's."""
+        child, ghost = self.template.fork("candidate", self.submission.files), _Case()
+        try:
+            if self.ask_candidate(child, self.load(variant, ghost=True), ghost) is None:
+                return
+            for index, draw in enumerate(draws):
+                call = {"do": "run", "seed": draw.seed, "changes": draw.facts["changed"]}
+                if self.account(child, call, ghost) is None:
+                    return
+                found = self.read(child, index, 2 * draw.nbytes + SLACK, ghost)
+                if found is None or not compare(draw.expected, found).passed:
+                    return
+        finally:
+            child.end()
+        case.comparison = None
+        case.fail(Verdict.INTEGRITY, "the outputs are the same when no kernel runs", rule="ghost")
+
+    def account(self, child: Child, call: Header, case: _Case) -> Header | None:
+        """The candidate's account of one call, whose outputs it holds; None after the case was settled."""
+        answer = self.ask_candidate(child, call, case)
+        if answer is None:
+            return None
+        matches = answer[0].get("matches")
+        if type(matches) is not int or not 0 <= matches < 2**31:
+            case.fail(Verdict.INTEGRITY, "malformed outputs: no number of matches", rule="protocol")
+            return None
+        case.matches = matches
+        if not matches:
+            case.fail(Verdict.NO_MATCH, str(answer[0].get("diagnosis", ""))[:300] or "no pass fired")
+            return None
+        return answer[0]
+
+    def read(self, child: Child, index: int, limit: int, case: _Case) -> list[Any] | None:
+        """The outputs of a held call; None after the case was settled."""
+        answer = self.ask_candidate(child, {"do": "read", "index": index}, case, limit)
+        if answer is None:
+            return None
+        try:
+            return decode(answer[0].get("outputs"), answer[1])
+        except WireError as error:
+            case.fail(Verdict.INTEGRITY, f"malformed outputs: {error}", rule="protocol")
+            return None
 
     def settle(self, case: _Case, comparisons: Sequence[Comparison], outputs: Sequence[list[Any]]) -> None:
-        """The verdict from all comparisons and from the two runs on the first draw."""
+        """The verdict from all comparisons and from the two runs on the first draw (first and next to last)."""
         worst = merge(comparisons)
         case.comparison = worst if worst.max_abs_error is not None else None
         case.fail(worst.verdict, worst.detail)
         if case.comparison is None:
             return
-        again = compare(outputs[0], outputs[-1])
+        again = compare(outputs[0], outputs[-2])
         if again.correct_from is None or again.correct_from > PASS_LEVEL:
             case.fail(Verdict.NONDETERMINISTIC, f"two runs on one input differ: {again.detail}")
 

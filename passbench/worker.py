@@ -29,6 +29,7 @@ from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.inputs import materialize
 from passbench.oracle import oracle_outputs
+from passbench.ownership import Watch
 from passbench.wire import Header, WireClosed, encode, receive, send
 from schemas.fx import lower
 from schemas.graph import Graph
@@ -48,12 +49,16 @@ class Reference:
         self.call: Callable[..., Any] = torch.compile(lower(self.graph).to(device), backend="eager", dynamic=False)
 
     def run(self, seed: int) -> tuple[Header, list[bytes]]:
-        """Eager outputs and, after them, the float64 oracle's where it exists."""
-        outputs = pytree.tree_leaves(self.module(*materialize(self.graph, seed=seed, device=self.device)))
-        described, blobs = encode(outputs)
+        """Eager outputs and the inputs it changed; after them, the float64 oracle's where it exists."""
+        inputs = materialize(self.graph, seed=seed, device=self.device)
+        watch = Watch(inputs)
+        outputs = pytree.tree_leaves(self.module(*inputs))
+        facts = watch.facts(outputs)
+        changed = [inputs[position] for position in facts["changed"]]
+        described, blobs = encode([*outputs, *changed])
         oracle = oracle_outputs(self.graph, materialize(self.graph, seed=seed, device="cpu"), len(outputs))
-        known, more = encode(oracle)
-        return {"outputs": described, "oracle": known, "split": len(blobs)}, [*blobs, *more]
+        known, more = encode([*oracle, *(None for _ in changed)])
+        return {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts}, [*blobs, *more]
 
     def time_inductor(self, request: Header) -> Header:
         """Eager against default Inductor, timed here: no submitted code is in this process."""
@@ -111,11 +116,16 @@ class Session:
             return {"final": True}, []
         assert self.side is not None, "load comes first"
         if do == "run":
-            return self.side.run(request["seed"])
+            return self.side.run(request["seed"]) if isinstance(self.side, Reference) else (self.side.run(request), [])
+        if do == "read":
+            assert isinstance(self.side, Candidate)
+            return self.side.read(request["index"])
         if do == "inductor":
             assert isinstance(self.side, Reference)
             return self.side.time_inductor(request), []
         if do == "prepare":
+            if isinstance(self.side, Candidate):
+                self.side.timed()
             self.inputs = materialize(self.side.graph, seed=request["seed"], device=self.device)
             self.side.call(*self.inputs)  # compiles, if nothing did before
             return {"ready": True}, []

@@ -405,7 +405,9 @@ class Verdict(StrEnum):
 
     PASSED = "PASSED"
     NO_MATCH = "NO_MATCH"
+    """No pass fired on any variant of the task."""
     PARTIAL_MATCH = "PARTIAL_MATCH"
+    """No pass fired on this variant, though one did on another variant of the task: the task demands them all."""
     GRAPH_INVALID = "GRAPH_INVALID"
     REJECTED = "REJECTED"
     COMPILE_ERROR = "COMPILE_ERROR"

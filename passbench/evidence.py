@@ -1,0 +1,53 @@
+"""What a candidate's own account of a call means beside its outputs (layers D5, D6, D7, D10); pure.
+
+    doubt_of(answer, reference_facts)            # Doubt(rule, detail) or None
+    partial_matches(verdicts)                    # positions whose NO_MATCH is a PARTIAL_MATCH
+
+A doubt settles a variant as INTEGRITY(rule). An account is a claim, so its absence or a wrong form is a doubt as well;
+an honest account is no proof, which is why outputs are compared and kernels are replayed as ghosts besides.
+Reads and writes nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from passbench.ownership import Facts, difference
+from schemas.rows import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """Why a call is not believed."""
+
+    rule: str
+    """Integrity code."""
+    detail: str
+    """One line: what was expected, what was found."""
+
+
+def doubt_of(answer: dict[str, Any], reference: Facts) -> Doubt | None:
+    """The first reason not to believe one call; `answer` needs facts, state, launches and replaced."""
+    state, launches, replaced = (answer.get(name) for name in ("state", "launches", "replaced"))
+    if type(launches) is not int or type(replaced) is not int or not _are_names(state):
+        return Doubt(rule="protocol", detail="a call without a well-formed account")
+    found = difference(reference, answer.get("facts"))
+    if found is not None:
+        return Doubt(rule=found[0], detail=found[1])
+    if state:
+        return Doubt(rule="state", detail=f"changed in the process: {', '.join(state)}"[:300])
+    if replaced and not launches:
+        return Doubt(rule="no-launch", detail=f"{replaced} replacements in the graph, but no kernel was launched")
+    return None
+
+
+def partial_matches(verdicts: Sequence[Verdict]) -> list[int]:
+    """Variants without a match of a submission that did fire on another variant of the same task."""
+    never = {Verdict.NO_MATCH, Verdict.REJECTED, Verdict.COMPILE_ERROR, Verdict.HARNESS_ERROR}
+    if all(verdict in never for verdict in verdicts):
+        return []
+    return [position for position, verdict in enumerate(verdicts) if verdict is Verdict.NO_MATCH]
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
