@@ -20,6 +20,7 @@ from rich.table import Table
 
 from passbench.report import print_report, score_lines
 from passbench.results import prepare, read_results, write_results
+from passbench.sandbox import LEVELS
 from passbench.score import PRESETS, Preset, score_task, summarise
 from passbench.tasks import Shelf
 from schemas.rows import EvalResult, Verdict
@@ -105,6 +106,9 @@ def run(
     draws: Annotated[int, typer.Option(help="Input draws a variant.")] = 3,
     timeout: Annotated[float, typer.Option(help="Most seconds of one answer of the candidate.")] = 120.0,
     inductor: Annotated[bool, typer.Option(help="Time default Inductor beside eager.")] = True,
+    require_isolation: Annotated[
+        str, typer.Option(help=f"Grade nothing below this isolation level: {', '.join(LEVELS)}.")
+    ] = LEVELS[0],
     preset: PresetOption = "passnet",
 ) -> None:
     """Grade a submission on a task: verdict, error and speed a variant, and the score."""
@@ -129,7 +133,8 @@ def run(
     try:
         from passbench.run import Settings, grade
 
-        settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor)
+        settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor,
+                            require_isolation=require_isolation)  # fmt: skip
         graded = grade(frozen, found, variants, settings, progress=lambda row: _progress(console, row))
         folder = write_results(graded, found, frozen, out)
     except (ValueError, OSError) as error:

@@ -9,7 +9,8 @@ The template is a process that has imported torch and runs no submitted code; ea
 process costs milliseconds. A child has its own session, a private scratch folder as home, temporary folder, caches and
 working directory, resource limits, standard input and output at the null device, standard error in a file of bounded
 size, and no descriptor but its socket. At the end its process group is killed, and so is whatever escaped from the
-group: the template is the reaper of all its descendants. Level "process" is what this reaches.
+group: the template is the reaper of all its descendants. That is the level "process"; a candidate's process is shut in
+further by `passbench.sandbox`, and says which level it reached before it runs submitted code.
 
 Reads nothing; writes below one temporary folder, which is removed.
 """
@@ -29,10 +30,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from passbench.sandbox import LEVELS, at_least
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, receive, send
 
-LEVEL = "process"
-"""Isolation level that this module reaches."""
 START_S = 300.0
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CC", "CXX", "LANG", "LC_ALL")
 _ERROR_TAIL = 2000
@@ -50,6 +50,10 @@ class Limits:
     """Processor seconds."""
     threads: int = 1
     """Threads of torch."""
+    processes: int = 256
+    """Most processes and threads of a candidate."""
+    scratch_mib: int = 1024
+    """Size of a candidate's home and of its temporary folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +73,10 @@ class End:
 class Child:
     """One forked worker."""
 
-    def __init__(self, template: "Template", pid: int, link: socket.socket, scratch: Path) -> None:
-        self.template, self.pid, self.link, self.scratch = template, pid, link, scratch
+    def __init__(self, template: "Template", told: Header, link: socket.socket, scratch: Path) -> None:
+        self.template, self.pid, self.link, self.scratch = template, int(told["pid"]), link, scratch
+        self.level: str = told["level"]
+        self.measures: dict[str, str] = told["measures"]
         self.ended: End | None = None
 
     def ask(
@@ -99,8 +105,8 @@ class Child:
 class Template:
     """The process that children are forked from; a context manager."""
 
-    def __init__(self, *, device: str, limits: Limits) -> None:
-        self.device, self.limits = device, limits
+    def __init__(self, *, device: str, limits: Limits, isolation: str = LEVELS[-1]) -> None:
+        self.device, self.limits, self.isolation = device, limits, isolation
         self.folder = Path(tempfile.mkdtemp(prefix="passbench-"))
         self.serial = 0
 
@@ -113,7 +119,7 @@ class Template:
                 env=self._environment(), cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         try:
-            send(self.link, {"device": self.device, "limits": asdict(self.limits)})
+            send(self.link, {"device": self.device, "limits": asdict(self.limits), "isolation": self.isolation})
             receive(self.link, deadline=time.monotonic() + START_S)
         except (WireClosed, WireTimeout) as error:
             tail = _tail(self.folder / "template.stderr")
@@ -147,7 +153,17 @@ class Template:
             send(self.link, {"do": "fork", "role": role, "scratch": str(scratch)})
             socket.send_fds(self.link, [b"+"], [theirs.fileno()])
             header, _ = receive(self.link, deadline=time.monotonic() + START_S)
-        return Child(self, int(header["pid"]), ours, scratch)
+        return Child(self, header, ours, scratch)
+
+    def reachable(self, required: str) -> str:
+        """The isolation level that a candidate's process reaches here; raises ValueError if that is not enough."""
+        child = self.fork("candidate")
+        child.end()
+        if not at_least(child.level, required):
+            missing = [f"{name}: {why}" for name, why in child.measures.items() if why.startswith("no")]
+            why = "; ".join(missing) or "no more was tried"
+            raise ValueError(f"isolation {required} is required, {child.level} is what was reached here ({why})")
+        return child.level
 
     def reap(self, pid: int) -> tuple[int, bool]:
         """Kill a child's group and wait for it: (wait status, whether it was still running)."""

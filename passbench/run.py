@@ -22,9 +22,10 @@ from typing import Any
 from passbench.check import PASS_LEVEL, Comparison, compare, merge
 from passbench.clock import PairTiming, Plan, environment, time_windows
 from passbench.evidence import doubt_of, partial_matches
-from passbench.isolate import LEVEL, Child, Limits, Template
+from passbench.isolate import Child, Limits, Template
 from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
+from passbench.sandbox import LEVELS, NONE, at_least
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
@@ -52,6 +53,10 @@ class Settings:
     """The clock's plan, for both baselines."""
     inductor: bool = True
     """Whether default Inductor is timed too."""
+    isolation: str = LEVELS[-1]
+    """The highest isolation level that is tried for the candidate's process."""
+    require_isolation: str = LEVELS[0]
+    """Nothing is graded where less than this level is reached."""
 
     def __post_init__(self) -> None:
         if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
@@ -59,6 +64,7 @@ class Settings:
                 "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
                 f"not {self.device}, {self.draws} and {self.timeout_s:g}"
             )
+        at_least(self.isolation, self.require_isolation)  # both are names of levels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +106,7 @@ class _Case:
     verdict: Verdict = Verdict.HARNESS_ERROR
     rule: str = ""
     detail: str = ""
+    isolation: str = NONE
     matches: int = 0
     comparison: Comparison | None = None
     timing: PairTiming | None = None
@@ -153,18 +160,25 @@ class Harness:
     def template(self) -> Template:
         """The template process."""
         if self.started is None:
-            template = Template(device=self.settings.device, limits=self.settings.limits)
+            settings = self.settings
+            template = Template(device=settings.device, limits=settings.limits, isolation=settings.isolation)
             self.started = self.stack.enter_context(template)
+            if settings.require_isolation != LEVELS[0]:
+                self.started.reachable(settings.require_isolation)
         return self.started
 
     def grade(
         self, submission: Submission, task: Task, variants: Sequence[TaskVariant], *, progress: Progress = _silent
     ) -> Graded:
-        """Grade a frozen submission on all variants; raises ValueError if the variants are not the task's N."""
+        """Grade a frozen submission on all variants; raises ValueError on variants that are not the task's N, or where
+        the isolation required is not reached.
+        """
         if sorted(row.index for row in variants) != list(range(task.num_variants)):
             raise ValueError(f"task {task.task_id} has {task.num_variants} variants, {len(variants)} were given")
         ordered = sorted(variants, key=lambda row: row.index)
         env = environment(self.settings.device)
+        if self.settings.require_isolation != LEVELS[0]:
+            self.template  # noqa: B018  # starting it refuses what is not isolated enough
         try:
             facts = inspect_sources(submission, max_patterns=task.max_patterns)
         except Rejected as error:
@@ -213,6 +227,7 @@ class _Grader:
         try:
             draws = self.expected(variant)
             candidate = self.template.fork("candidate", self.submission.files)
+            case.isolation = candidate.level
             try:
                 self.judge(candidate, variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton:
@@ -448,5 +463,5 @@ def _row(case: _Case, variant: TaskVariant, submission: Submission, env: Environ
         ci_low=timing.ci_low if timing else None,
         ci_high=timing.ci_high if timing else None,
         inductor_speedup=case.inductor_speedup,
-        isolation=LEVEL,
+        isolation=case.isolation,
     )

@@ -10,13 +10,13 @@ later seeds. The broad `except` here is the child-process seam: whatever a guest
 
 import contextlib
 import ctypes
+import json
 import os
-import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +30,7 @@ from passbench.failure import describe_error
 from passbench.inputs import materialize
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
+from passbench.sandbox import Box, Reached, enter, limit_resources
 from passbench.wire import Header, WireClosed, encode, receive, send
 from schemas.fx import lower
 from schemas.graph import Graph
@@ -142,19 +143,24 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _limit(limits: dict[str, int], device: str) -> None:
-    if device == "cpu":
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        space = pages * resource.getpagesize() + limits["memory_mib"] * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (space, space))
-    size = limits["file_mib"] * 2**20
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-    # The soft limit's signal is the one that says why; at an equal hard limit the kernel would send SIGKILL instead.
-    resource.setrlimit(resource.RLIMIT_CPU, (limits["cpu_s"], limits["cpu_s"] + 5))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    memory = limits["memory_mib"] if device == "cpu" else None
+    limit_resources(memory_mib=memory, file_mib=limits["file_mib"], cpu_s=limits["cpu_s"])
 
 
-def _become_child(role: str, scratch: Path, link: socket.socket, start: Header) -> NoReturn:
-    """Turn a fresh fork into a limited child and serve; never returns."""
+def _shut_in(role: str, scratch: Path, keep: Sequence[int], start: Header) -> Reached:
+    """The sandbox, for a process that will run submitted code."""
+    if role != "candidate":
+        return Reached()
+    devices = [] if start["device"] == "cpu" else [*map(str, Path("/dev").glob("nvidia*"))]
+    limits = start["limits"]
+    box = Box(scratch=scratch, highest=start["isolation"], processes=limits["processes"],
+              scratch_mib=limits["scratch_mib"], devices=devices)  # fmt: skip
+    return enter(box, keep)
+
+
+def _become_child(request: Header, link: socket.socket, told: int, start: Header) -> NoReturn:
+    """Turn a fresh fork into a limited child, tell what isolation it reached, and serve; never returns."""
+    role, scratch = request["role"], Path(request["scratch"])
     code = 1
     try:
         os.setsid()
@@ -168,6 +174,9 @@ def _become_child(role: str, scratch: Path, link: socket.socket, start: Header) 
         os.environ.update({name: str(scratch / part) for name, part in private.items()})
         os.chdir(scratch)
         _limit(start["limits"], start["device"])
+        reached = _shut_in(role, scratch, [link.fileno(), told], start)
+        os.write(told, json.dumps({"level": reached.level, "measures": reached.measures}).encode())
+        os.close(told)
         torch.set_num_threads(start["limits"]["threads"])
         Session(role, link, start["device"]).serve()
         code = 0
@@ -208,6 +217,13 @@ def _reap(pid: int, known: set[int]) -> Header:
     return {"status": status, "killed": killed}
 
 
+def _hear(pipe: int) -> Header:
+    """What a child tells of its isolation before it runs submitted code; nothing reached if it ended."""
+    with open(pipe, "rb") as heard:
+        told = heard.read()
+    return json.loads(told) if told else {"level": Reached().level, "measures": {}}
+
+
 def main() -> None:
     """The template's loop: fork children on request and reap them."""
     link = socket.socket(fileno=int(sys.argv[1]))
@@ -223,13 +239,16 @@ def main() -> None:
                 send(link, _reap(request["pid"], known))
                 continue
             _, (fd,), _, _ = socket.recv_fds(link, 1, 1)
+            hear, told = os.pipe()
             pid = os.fork()
             if not pid:
                 link.close()
-                _become_child(request["role"], Path(request["scratch"]), socket.socket(fileno=fd), start)
+                os.close(hear)
+                _become_child(request, socket.socket(fileno=fd), told, start)
             os.close(fd)
+            os.close(told)
             known.add(pid)
-            send(link, {"pid": pid})
+            send(link, {"pid": pid, **_hear(hear)})
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def test_a_correct_pass_passes_on_every_variant_and_its_speed_is_not_claimed(har
     assert [row.verdict for row in rows] == [Verdict.PASSED, Verdict.PASSED], [row.detail for row in rows]
     assert all(row.matches == 1 and row.correct_from <= -5 for row in rows)
     assert all(not row.speed_measured and row.speedup is None for row in rows)
-    assert {row.isolation for row in rows} == {"process"}
+    assert {row.isolation for row in rows} == {"namespaces"}
 
 
 def out_with(expression):
@@ -143,7 +143,7 @@ def test_dying_without_the_final_record_is_a_failure_whatever_the_exit_code(harn
     assert case.verdict == Verdict(verdict) and "before its final record" in case.detail
 
 
-def test_a_process_that_escapes_from_the_group_is_killed_too(harness, variants, tmp_path):
+def test_a_process_that_escapes_from_the_group_is_killed_too(variants, tmp_path):
     beat = tmp_path / "beat"
     daemon = (
         "import os, time\n"
@@ -151,7 +151,8 @@ def test_a_process_that_escapes_from_the_group_is_killed_too(harness, variants, 
         + "\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n        while True:\n"
         f"            open({str(beat)!r}, 'a').write('.')\n            time.sleep(0.02)\n    os._exit(0)\n"
     )
-    case = unpoliced(harness, submission_at(tmp_path / "pass", daemon), variants[0])
+    with Harness(replace(SETTINGS, isolation="limits")) as harness:  # the sandbox would refuse the daemon its file
+        case = unpoliced(harness, submission_at(tmp_path / "pass", daemon), variants[0])
     assert case.verdict is Verdict.PASSED, case.detail
     before = beat.stat().st_size
     assert before > 0
@@ -207,3 +208,11 @@ def test_default_inductor_is_timed_beside_eager(variants, tmp_path):
         done = harness.grade(freeze(submission_at(tmp_path)), task_of(variants[:1]), variants[:1])
     assert done.results[0].inductor_speedup > 0
     assert [(timing.side, len(timing.eager_us)) for timing in done.timings] == [("inductor", 5)]
+
+
+def test_a_required_isolation_that_is_not_reached_refuses_before_anything_runs(variants, tmp_path):
+    wanted = replace(SETTINGS, isolation="limits", require_isolation="landlock")
+    with Harness(wanted) as harness, pytest.raises(ValueError, match="isolation landlock is required"):
+        harness.grade(freeze(submission_at(tmp_path)), task_of(variants), variants)
+    with pytest.raises(ValueError, match="no isolation level 'vm'"):
+        replace(SETTINGS, require_isolation="vm")
