@@ -101,6 +101,7 @@ def _readable(graded: "Graded", task: Task, submission: Submission) -> dict[str,
         "task": {"task_id": task.task_id, "version": task.version, "title": task.title, "variants": task.num_variants},
         "environment": asdict(graded.environment),
         "settings": asdict(graded.settings),
+        "isolation": dict(graded.measures),
         "results": [asdict(row) for row in graded.results],
         "timings": [asdict(timing) for timing in graded.timings],
     }

@@ -15,7 +15,7 @@ Reads nothing beyond its arguments and writes nothing lasting; `passbench.result
 
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,8 @@ class Graded:
     """Raw samples."""
     settings: Settings
     """How it was graded."""
+    measures: Mapping[str, str] = field(default_factory=dict)
+    """Each measure of isolation on the last candidate's process: "yes", or why not."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -195,7 +197,8 @@ class Harness:
             done[position].verdict = Verdict.PARTIAL_MATCH
         rows = [_row(case, row, submission, env, speed=speed) for case, row in zip(done, ordered, strict=True)]
         timings = tuple(timing for case in done for timing in case.timings)
-        return Graded(results=tuple(rows), environment=env, timings=timings, settings=self.settings)
+        return Graded(results=tuple(rows), environment=env, timings=timings, settings=self.settings,
+                      measures=grader.measures)  # fmt: skip
 
 
 def grade(
@@ -220,6 +223,7 @@ class _Grader:
         self.template, self.submission, self.facts = template, submission, facts
         self.task, self.settings = task, settings
         self.reference: Child | None = None
+        self.measures: Mapping[str, str] = {}
 
     def grade(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
         """The verdict on one variant."""
@@ -227,7 +231,7 @@ class _Grader:
         try:
             draws = self.expected(variant)
             candidate = self.template.fork("candidate", self.submission.files)
-            case.isolation = candidate.level
+            case.isolation, self.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton:
@@ -447,21 +451,12 @@ def _row(case: _Case, variant: TaskVariant, submission: Submission, env: Environ
     errors = case.comparison if correct or case.verdict in (Verdict.WRONG_VALUE, Verdict.NONDETERMINISTIC) else None
     timing = case.timing if correct and speed else None
     return EvalResult(
-        task_id=variant.task_id,
-        index=variant.index,
-        submission=submission.digest,
-        environment=env.environment,
-        verdict=case.verdict,
-        rule=case.rule,
-        detail=case.detail,
-        matches=case.matches,
+        task_id=variant.task_id, index=variant.index, submission=submission.digest, environment=env.environment,
+        verdict=case.verdict, rule=case.rule, detail=case.detail, matches=case.matches,
         correct_from=errors.correct_from if errors else None,
         max_abs_error=errors.max_abs_error if errors else None,
         max_rel_error=errors.max_rel_error if errors else None,
-        speed_measured=speed,
-        speedup=timing.speedup if timing else None,
-        ci_low=timing.ci_low if timing else None,
-        ci_high=timing.ci_high if timing else None,
-        inductor_speedup=case.inductor_speedup,
-        isolation=case.isolation,
-    )
+        speed_measured=speed, speedup=timing.speedup if timing else None,
+        ci_low=timing.ci_low if timing else None, ci_high=timing.ci_high if timing else None,
+        inductor_speedup=case.inductor_speedup, isolation=case.isolation,
+    )  # fmt: skip

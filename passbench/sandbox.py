@@ -115,7 +115,8 @@ def close_all_but(keep: Sequence[int]) -> None:
     for descriptor in sorted(keep):
         os.closerange(last + 1, descriptor)
         last = descriptor
-    os.closerange(last + 1, max(map(int, os.listdir("/proc/self/fd"))) + 1)
+    # Not by the list in /proc: the process that stays behind sees the namespace's, in which it does not exist.
+    os.closerange(last + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def limit_resources(*, memory_mib: int | None, file_mib: int, cpu_s: int) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch._dynamo
+import torch._inductor.config
 import torch.utils._pytree as pytree
 
 from passbench.candidate import Candidate
@@ -173,6 +174,7 @@ def _become_child(request: Header, link: socket.socket, told: int, start: Header
                    "TORCHINDUCTOR_CACHE_DIR": "tmp/inductor"}  # fmt: skip
         os.environ.update({name: str(scratch / part) for name, part in private.items()})
         os.chdir(scratch)
+        torch._inductor.config.cpp_cache_precompile_headers = False  # they lie in a folder shared by all processes
         _limit(start["limits"], start["device"])
         reached = _shut_in(role, scratch, [link.fileno(), told], start)
         os.write(told, json.dumps({"level": reached.level, "measures": reached.measures}).encode())

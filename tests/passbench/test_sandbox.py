@@ -1,4 +1,4 @@
-"""The sandbox in earnest: what a submission could try is tried by a real child, with and without the level against it."""
+"""The sandbox in earnest: a real child tries what a submission could try, with and without the level against it."""
 
 import json
 import os
