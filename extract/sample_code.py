@@ -10,8 +10,6 @@ Whatever the form does not have raises ValueError of one line: file, line, what.
 """
 
 import ast
-import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -19,44 +17,26 @@ import torch
 
 from extract.failures import LIBRARY_ERRORS, first_line
 from extract.sample_meta import MAX_DEPTH
+from extract.sample_values import (
+    ATTRIBUTES,
+    BARE,
+    BINARY,
+    COMPARE,
+    DUNDERS,
+    MAKERS,
+    ROOTS,
+    SPELLINGS,
+    UNARY,
+    is_bounded,
+    is_text,
+    number_value,
+    on_cpu,
+    target_name,
+    torch_constant,
+)  # fmt: skip
 from schemas import fx, targets, values
 from schemas.graph import FUNCTION, METHOD, OUTPUT, PLACEHOLDER, Node, TensorSpec, is_safe_name
 from schemas.values import Value
-
-BINARY: dict[type, str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor",
-    ast.LShift: "lshift", ast.RShift: "rshift",
-}  # fmt: skip
-COMPARE: dict[type, str] = {
-    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne", ast.Is: "is_",
-    ast.IsNot: "is_not",
-}  # fmt: skip
-UNARY: dict[type, str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert", ast.Not: "not_"}
-ROOTS = frozenset({"torch", "operator", "_operator", "math", "torchvision", "einops", "builtins"})
-"""First words of qualified names; a local value of the same name wins."""
-BARE = frozenset({"int", "float", "bool", "complex", "max", "min", "abs", "sum", "len", "round", "pow"})
-"""Builtins that a graph may call by their bare name."""
-SPELLINGS: tuple[tuple[str, str], ...] = (
-    ("_operator.", "operator."), ("torch.functional.", "torch."), ("torch._C._VariableFunctions.", "torch."),
-    ("torch._VF.", "torch."), ("torch._C._linalg.linalg_", "torch.linalg."), ("torch._C._fft.fft_", "torch.fft."),
-    ("torch._C._special.special_", "torch.special."), ("torch._tensor.Tensor.", "torch.Tensor."),
-    ("torch.autograd.grad_mode.", "torch."), ("torch.amp._enter", "torch.amp.autocast_mode._enter"),
-    ("torch.amp._exit", "torch.amp.autocast_mode._exit"), ("torch._higher_order_ops.", "torch.ops.higher_order."),
-)  # fmt: skip
-"""(beginning of a printed name, what the allow-list calls it)."""
-ATTRIBUTES: dict[str, tuple[str, str, tuple[Value, ...]]] = {
-    "shape": (METHOD, "size", ()), "ndim": (METHOD, "dim", ()), "data": (METHOD, "detach", ()),
-    "T": (METHOD, "t", ()), "mT": (METHOD, "transpose", (-2, -1)), "H": (METHOD, "adjoint", ()),
-    "mH": (METHOD, "adjoint", ()), "real": (FUNCTION, "torch.real", ()), "imag": (FUNCTION, "torch.imag", ()),
-}  # fmt: skip
-"""Attributes of tensors that are calls in the IR."""
-DUNDERS = frozenset(
-    f"__{name}__"
-    for name in "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul and or xor invert neg eq ne "
-    "lt le gt ge getitem iadd isub imul itruediv rand ror lshift rshift".split()
-)
-_GPU = re.compile(r"(cuda|xpu|hpu|mps)(:\d+)?")
 
 
 class CodeReader:
@@ -108,23 +88,30 @@ class CodeReader:
             "args": [values.rewrite(arg, number) for arg in args],
             "kwargs": {key: values.rewrite(arg, number) for key, arg in kwargs.items()},
         }
-        result = self._run(at, op, target, (attrs, [self._live[k] for k in inputs])) if op != OUTPUT else None
+        result: Any = None
+        specs: tuple[TensorSpec, ...] = ()
+        if op != OUTPUT:
+            result, specs = self._run(at, op, target, (attrs, [self._live[k] for k in inputs]))
         self.nodes.append(Node(
             op=op, name=self._name(name or target.rpartition(".")[2]), target=target, inputs=tuple(inputs),
-            attrs=values.dumps(attrs), outputs=fx.specs_of(result),
+            attrs=values.dumps(attrs), outputs=specs,
         ))  # fmt: skip
         self._live.append(result)
         return {"in": len(self.nodes) - 1}
 
-    def _run(self, at: ast.AST, op: str, target: str, call: tuple[Value, list[Any]]) -> Any:
+    def _run(
+        self, at: ast.AST, op: str, target: str, call: tuple[Value, list[Any]]
+    ) -> tuple[Any, tuple[TensorSpec, ...]]:
         attrs, operands = call
         try:
             args, kwargs = fx.arguments(attrs, operands)
-            if not _is_bounded(target, args):
+            if not is_bounded(target, args):
                 raise ValueError("a number or sequence without bound")
             if op == METHOD:
-                return getattr(args[0], target)(*args[1:], **kwargs)
-            return targets.resolve(target)(*args, **kwargs)
+                result = getattr(args[0], target)(*args[1:], **kwargs)
+            else:
+                result = targets.resolve(target)(*args, **kwargs)
+            return result, fx.specs_of(result)
         except LIBRARY_ERRORS as error:
             self.refuse(at, f"{target} does not run on these shapes: {first_line(error)}")
 
@@ -146,7 +133,7 @@ class CodeReader:
         if isinstance(node, ast.Assign):
             self._assign(node, written)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            self._bind(node.target, self.value(node.value, name=_target_name(node.target)))
+            self._bind(node.target, self.value(node.value, name=target_name(node.target)))
         elif isinstance(node, ast.AugAssign):
             self._augment(node)
         elif isinstance(node, ast.Expr):
@@ -159,7 +146,7 @@ class CodeReader:
             self.refuse(node, f"a {type(node).__name__} statement: only straight-line code is read")
 
     def _assign(self, node: ast.Assign, written: tuple[str, Value] | None) -> None:
-        value = self.value(node.value, name=_target_name(node.targets[0]))
+        value = self.value(node.value, name=target_name(node.targets[0]))
         for target in node.targets:
             self._bind(target, value)
         if written is not None and isinstance(node.value, ast.Name) and node.value.id == written[0]:
@@ -173,7 +160,7 @@ class CodeReader:
             self.add(target, FUNCTION, "operator.setitem", args, {}, "setitem")
         elif isinstance(target, ast.Tuple | ast.List):
             for index, item in enumerate(target.elts):
-                got = self.add(target, FUNCTION, "operator.getitem", [value, index], {}, _target_name(item))
+                got = self.add(target, FUNCTION, "operator.getitem", [value, index], {}, target_name(item))
                 self._bind(item, got)
         else:
             self.refuse(target, f"assignment to a {type(target).__name__}")
@@ -202,7 +189,7 @@ class CodeReader:
         found = node.value
         if found is Ellipsis:
             return {"ellipsis": True}
-        if isinstance(found, str) and not _is_text(found):
+        if isinstance(found, str) and not is_text(found):
             self.refuse(node, "a text with half a character in it")
         if isinstance(found, bool | int | str) or found is None:
             return found
@@ -301,7 +288,7 @@ class CodeReader:
         """A constant of torch, a function as an argument, or an attribute of a tensor."""
         dotted = self.qualified(node)
         if dotted is not None:
-            return _torch_constant(dotted) or {"target": self.target(node, dotted)}
+            return torch_constant(dotted) or {"target": self.target(node, dotted)}
         if isinstance(node.value, ast.Call) and self.qualified(node.value.func) in ("torch.finfo", "torch.iinfo"):
             return self._limit(node, depth)
         inner = self.value(node.value, depth=depth)
@@ -311,7 +298,7 @@ class CodeReader:
         if node.attr == "dtype" and isinstance(live, torch.Tensor):
             return {"dtype": fx.dtype_name(live.dtype)}
         if isinstance(live, torch.finfo | torch.iinfo) and not node.attr.startswith("_"):
-            return _number(getattr(live, node.attr, None))
+            return number_value(getattr(live, node.attr, None))
         if node.attr == "is_cuda":
             return False
         if node.attr not in ATTRIBUTES or live is None:
@@ -323,12 +310,12 @@ class CodeReader:
         """torch.finfo(dtype).min and its like."""
         call = node.value
         assert isinstance(call, ast.Call)
-        dtype = self.value(call.args[0], depth=depth) if call.args else None
+        dtype: Value = self.value(call.args[0], depth=depth) if call.args else None
         if values.tag_of(dtype) != "dtype" or node.attr not in ("min", "max", "eps", "tiny", "smallest_normal", "bits"):
             self.refuse(node, "a limit of something else than a dtype")
         kind = torch.finfo if self.qualified(call.func) == "torch.finfo" else torch.iinfo
         try:
-            return _number(getattr(kind(fx.dtype_of(dtype["dtype"])), node.attr))
+            return number_value(getattr(kind(fx.dtype_of(dtype["dtype"])), node.attr))
         except (TypeError, AttributeError) as error:
             self.refuse(node, first_line(error))
 
@@ -342,14 +329,14 @@ class CodeReader:
             if not isinstance(node.func, ast.Attribute):
                 self.refuse(node, f"a call of a {type(node.func).__name__}")
             receiver = self.value(node.func.value, depth=depth)
-        args = [_on_cpu(self.value(arg, depth=depth)) for arg in node.args]
+        args = [on_cpu(self.value(arg, depth=depth)) for arg in node.args]
         kwargs = self._keywords(node, depth)
         if dotted is None:
             assert isinstance(node.func, ast.Attribute)
             return self._method(node, node.func.attr, ([receiver, *args], kwargs), name)
         short = dotted.removeprefix("builtins.").removeprefix("torch.")
-        if short in _MAKERS and dotted != "torch.complex":
-            made = _MAKERS[short](args, kwargs)
+        if short in MAKERS and dotted != "torch.complex":
+            made = MAKERS[short](args, kwargs)
             if made is not None:
                 return made
         if dotted in ("getattr", "builtins.getattr") and len(node.args) == 2 and isinstance(args[1], str):
@@ -362,9 +349,9 @@ class CodeReader:
         for keyword in node.keywords:
             value = self.value(keyword.value, depth=depth)
             if keyword.arg is not None:
-                kwargs[keyword.arg] = _on_cpu(value)
+                kwargs[keyword.arg] = on_cpu(value)
             elif values.tag_of(value) == "dict":
-                kwargs.update({str(key): _on_cpu(item) for key, item in value["dict"]})
+                kwargs.update({str(key): on_cpu(item) for key, item in value["dict"]})
             else:
                 self.refuse(node, "keywords from something else than a dictionary")
         return kwargs
@@ -383,84 +370,6 @@ class CodeReader:
         return self.add(node, METHOD, method, args, kwargs, name or method)
 
 
-# --- constants ------------------------------------------------------------------------------------------------------
-def _target_name(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _is_text(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
-def _is_bounded(target: str, args: Sequence[Any]) -> bool:
-    """Whether Python arithmetic without a tensor stays small: nothing read may grow numbers or sequences at will."""
-    if any(isinstance(arg, torch.Tensor) for arg in args):
-        return True
-    name = target.rpartition(".")[2].strip("_").removeprefix("i").removeprefix("r")
-    if name in ("factorial", "comb", "perm", "prod", "expt", "dexp"):
-        return False
-    if name in ("pow", "lshift", "shift", "mul", "concat", "add"):
-        limit = 1 << 40 if name in ("mul", "add", "concat") else 64
-        numbers = [arg for arg in args if isinstance(arg, int | float)]
-        scalar = all(isinstance(arg, int | float | torch.SymInt | torch.SymFloat) for arg in args)
-        return (scalar or name in ("add", "concat")) and all(abs(arg) <= limit for arg in numbers[1:])
-    return True
-
-
-def _number(value: Any) -> Value:
-    return {"float": repr(value)} if isinstance(value, float) else value
-
-
-def _on_cpu(value: Value) -> Value:
-    """A name of a GPU as that of the CPU: all of a sample lies on one device."""
-    return "cpu" if isinstance(value, str) and _GPU.fullmatch(value) else value
-
-
-def _torch_constant(dotted: str) -> Value | None:
-    """A dtype, layout, memory format or number of torch or math; None if the name is none."""
-    root, _, name = dotted.partition(".")
-    if root in ("torch", "math") and name in ("inf", "nan", "pi", "e", "tau"):
-        return {"float": repr(getattr(math, name))}
-    found = getattr(torch, name, None) if root == "torch" and "." not in name else None
-    for kind, tag in ((torch.dtype, "dtype"), (torch.layout, "layout"), (torch.memory_format, "memory_format")):
-        if isinstance(found, kind):
-            return {tag: str(found).removeprefix("torch.")}
-    return None
-
-
-def _float(args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    text = args[0] if len(args) == 1 and isinstance(args[0], str) else ""
-    return {"float": repr(float(text))} if text.lstrip("+-").lower() in ("inf", "nan", "infinity") else None
-
-
-def _complex(args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    parts = [float(a["float"]) if values.tag_of(a) == "float" else a for a in args]
-    if len(parts) == 2 and all(isinstance(part, int | float) for part in parts):
-        return {"complex": [repr(float(part)) for part in parts]}
-    return None
-
-
-def _slice(args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    return {"slice": [None, args[0], None] if len(args) == 1 else [*args, None][:3]} if 0 < len(args) < 4 else None
-
-
-def _range(args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    if not 0 < len(args) < 4 or not all(type(arg) is int for arg in args):
-        return None
-    return {"range": [0, args[0], 1] if len(args) == 1 else [*args, 1][:3]}
-
-
-def _size(args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    if len(args) == 1 and isinstance(args[0], list):
-        return {"tuple": args[0]}
-    return args[0] if len(args) == 1 and values.tag_of(args[0]) == "tuple" else None
-
-
-_MAKERS: dict[str, Callable[[list[Value], dict[str, Value]], Value | None]] = {
-    "device": lambda args, kwargs: {"device": "cpu"}, "float": _float, "complex": _complex, "slice": _slice,
-    "range": _range, "Size": _size,
-}  # fmt: skip
-"""Constructors of constants; None where the arguments are values, then it is a call."""
 _READERS: dict[type, Callable[..., Value]] = {
     ast.Constant: CodeReader.constant, ast.Name: CodeReader.named, ast.Tuple: CodeReader.sequence,
     ast.List: CodeReader.sequence, ast.Dict: CodeReader.dictionary, ast.Slice: CodeReader.slice,

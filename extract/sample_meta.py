@@ -1,7 +1,6 @@
 """What the files beside the code of a published sample say: specs, roles and initialisers of its arguments.
 
     metas = read_metas(folder)            # name -> TensorMeta, from weight_meta.py and input_meta.py
-    names = find_samples(root)            # in extract.samples
 
 Reads `weight_meta.py`, `input_meta.py` and `input_tensor_constraints.py` through `ast` alone: nothing is run, only
 literals are understood. Writes nothing. Whatever is malformed raises ValueError of one line.
@@ -20,6 +19,8 @@ from schemas.graph import DTYPE_BYTES, TensorSpec
 
 META_FILES = ("weight_meta.py", "input_meta.py")
 CONSTRAINTS_FILE = "input_tensor_constraints.py"
+FIELDS = frozenset("name original_name shape dtype device mean std min_val max_val data stride role init".split())
+"""Attributes that are read; stride, role and init are our own, others are left alone."""
 MAX_FILE_BYTES = 64 << 20
 MAX_DEPTH = 60
 """Deepest nesting of an expression; printed graphs stay far below."""
@@ -116,10 +117,12 @@ def _metas(tree: ast.Module, where: str) -> Iterator[TensorMeta]:
 def _meta(cls: ast.ClassDef, where: str) -> TensorMeta:
     fields: dict[str, Any] = {}
     for item in cls.body:
-        if isinstance(item, ast.Assign) and len(item.targets) == 1 and isinstance(item.targets[0], ast.Name):
-            fields[item.targets[0].id] = literal(item.value, where)
+        names = item.targets if isinstance(item, ast.Assign) else []
+        if isinstance(item, ast.Assign) and isinstance(names[0], ast.Name) and names[0].id in FIELDS:
+            fields[names[0].id] = literal(item.value, where)
     where = f"{where}:{cls.lineno}: {cls.name[:80]}"
-    name, dtype, shape = fields.get("name"), str(fields.get("dtype")).removeprefix("torch."), fields.get("shape")
+    name, dtype = fields.get("name"), str(fields.get("dtype")).removeprefix("torch.")
+    shape: Any = fields.get("shape")
     if not isinstance(name, str):
         raise ValueError(f"{where}: no name")
     if dtype not in DTYPE_BYTES:

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from extract.admission import check_rebuilt
-from extract.failures import REBUILD, step
+from extract.failures import LIBRARY_ERRORS, RoundtripError, first_line
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
 from schemas import values
@@ -57,8 +57,10 @@ def read_sample(folder: Path) -> Graph:
         raise error
     graph = Graph(nodes=tuple(reader.nodes), inits=tuple(reader.inits), subgraphs=())
     check(graph)
-    with step(REBUILD):
+    try:
         check_rebuilt(graph)
+    except LIBRARY_ERRORS as broken:
+        raise RoundtripError(f"{where}: {first_line(broken)}") from broken
     return graph
 
 
