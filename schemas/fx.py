@@ -204,6 +204,10 @@ def _constant_attrs(name: str, value: torch.Tensor) -> str:
     return values.dumps({"dtype": spec.dtype, "shape": list(spec.shape), "data": base64.b64encode(raw).decode()})
 
 
+_PROPERTIES = {"T": torch.ops.aten.numpy_T, "mT": torch.ops.aten.mT}
+"""Tensor properties that torch before 2.14 spells as getattr -> the op that it spells since."""
+
+
 class _Lifter:
     """One lifting: walks the FX nodes in order and collects IR nodes, initialisers and nested graphs."""
 
@@ -251,11 +255,14 @@ class _Lifter:
 
     def call(self, node: torch.fx.Node) -> Node:
         operands = _Operands(self.index)
-        args = [_encode(arg, operands) for arg in node.args]
+        function, given = node.target, node.args
+        if function is getattr and given[1] in _PROPERTIES and isinstance(node.meta.get("example_value"), torch.Tensor):
+            function, given = _PROPERTIES[given[1]], given[:1]
+        args = [_encode(arg, operands) for arg in given]
         kwargs = {key: _encode(arg, operands) for key, arg in node.kwargs.items()}
         target = str(node.target) if node.op == METHOD else ""
         if node.op == FUNCTION:
-            target = _encode_other(node.target)["target"]
+            target = _encode_other(function)["target"]
         return Node(
             op=node.op, name=self.name(node), target=target, inputs=tuple(operands.inputs),
             attrs=values.dumps({"args": args, "kwargs": kwargs}),
