@@ -42,6 +42,8 @@ CHILD_ENV: dict[str, str] = {
     "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
 }  # fmt: skip
 """What every child's environment holds: one thread a child, a fixed hash seed, no network."""
+OFFLINE = "PASSNET_OFFLINE"
+"""Variable that tells a child what HF_HUB_OFFLINE was outside; only the source that lists a Hub looks at it."""
 Answer = tuple[dict[str, Any], list[bytes]]
 """Header and blobs of a message."""
 _DYING_S = 10.0
@@ -215,7 +217,8 @@ class ChildPool:
         self._budget = memory_gib * GIB
         self.finished = 0
         self._work = work
-        self._env = {**os.environ, **CHILD_ENV, **(env or {}), "PYTHONPATH": _python_path(env or {})}
+        outside = {OFFLINE: os.environ.get("HF_HUB_OFFLINE", "")}
+        self._env = {**os.environ, **outside, **CHILD_ENV, **(env or {}), "PYTHONPATH": _python_path(env or {})}
         self._poll_s = poll_s
         self._idle: queue.LifoQueue[Child] = queue.LifoQueue()
         self._children = [Child(self) for _ in range(workers)]

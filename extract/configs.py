@@ -10,7 +10,7 @@ The canonical configuration is the library's own dictionary without the keys of 
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import Any
@@ -42,6 +42,8 @@ IRRELEVANT: tuple[tuple[str, str], ...] = (
     ("use_cache", "as above"),
     ("use_associative_scan", "set by the build: one way to compute a scan"),
     ("finetuning_task", "a note"),
+    ("auto_map", "code of a repository is never run"),
+    ("quantization_config", "every architecture is built in float32"),
     ("chunk_size_feed_forward", "trades memory for time in training; 0 by default"),
 )
 """(glob on a configuration key at any depth, why it cannot shape the graph)."""
@@ -59,23 +61,36 @@ def resolve_configs(
     seen: set[str] = set()
     for row in models:
         try:
-            canonical = _RESOLVERS[row.library](row)
+            resolved = _resolve(row)
         except LIBRARY_ERRORS as error:
             yield failure_row(error, stage="configs", row=row, kind=FailureKind.CONFIG_UNSUPPORTED)
             continue
-        resolved = _model_config(row, canonical)
         if resolved.architecture not in seen:
             seen.add(resolved.architecture)
             yield resolved
         yield ConfigLink(model=row.model, architecture=resolved.architecture)
 
 
-def _model_config(row: ModelRef, canonical: str) -> ModelConfig:
-    class_name, library_version = row.name.split("/")[-1], version(row.library)
+def _resolve(row: ModelRef) -> ModelConfig:
+    """The configuration of a model, with the class to build and the architecture key."""
+    if row.source == "graphs":
+        return _row(row, class_name="", library_version=row.revision, canonical=json.dumps({"sample": row.name}),
+                    key=(row.revision,))  # fmt: skip
+    library = row.library
+    if row.source == "hub":
+        library, (class_name, canonical) = "transformers", _of_repository(row)
+    else:
+        class_name, canonical = row.name.split("/")[-1], _RESOLVERS[library](row)
+    built = version(library)
+    return _row(replace(row, library=library), class_name=class_name, library_version=built, canonical=canonical,
+                key=(built, class_name, canonical))  # fmt: skip
+
+
+def _row(row: ModelRef, *, class_name: str, library_version: str, canonical: str, key: tuple[str, ...]) -> ModelConfig:
     return ModelConfig(
-        architecture=content_id(row.library, library_version, class_name, canonical), name=row.name,
-        library=row.library, library_version=library_version, class_name=class_name, config=Text(canonical),
-        family=row.family, modality=row.modality, license=row.license,
+        architecture=content_id(row.library, *key), name=row.name, library=row.library,
+        library_version=library_version, class_name=class_name, config=Text(canonical), family=row.family,
+        modality=row.modality, license=row.license,
     )  # fmt: skip
 
 
@@ -130,6 +145,23 @@ def _timm_default(row: ModelRef) -> str:
     settings = found.to_dict() if found is not None else {}
     size = settings.get("input_size") or (3, 224, 224)
     return canonical_config({"input_size": list(size), "num_classes": settings.get("num_classes", 1000)})
+
+
+def _of_repository(row: ModelRef) -> tuple[str, str]:
+    """Class and canonical configuration of a Hub model; ValueError if the installed library lacks the class."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    from extract.hub import cache_folder, stored_settings
+
+    settings = stored_settings(row, cache_folder())
+    family = str(settings.get("model_type"))
+    named = [str(name) for name in settings.get("architectures") or ()]
+    base = MODEL_MAPPING_NAMES.get(family, "")
+    class_name = next(iter(named), base if isinstance(base, str) else base[0])
+    if not isinstance(getattr(transformers, class_name, None), type):
+        raise ValueError(f"the installed transformers has no class {class_name!r} (model type {family!r})")
+    return class_name, canonical_config(transformers_config(family, settings).to_dict())
 
 
 _RESOLVERS = {"transformers": _transformers_default, "timm": _timm_default}

@@ -109,6 +109,23 @@ def collect_hub(
             yield from pool.map(fetcher.fetch, batch)
 
 
+def cache_folder() -> Path:
+    """Where listings and configurations are kept: PASSNET_HUB_CACHE, else passnet/hub in the user's cache folder."""
+    given = os.environ.get("PASSNET_HUB_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(given or f"{base}/passnet/hub").expanduser()
+
+
+def stored_settings(ref: ModelRef, folder: Path) -> Mapping[str, Any]:
+    """The configuration that was fetched for a model, read from the cache; raises ValueError if it is not there."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = try_to_load_from_cache(ref.name, FILE, cache_dir=folder / "files", revision=ref.revision)
+    if not isinstance(path, str):
+        raise ValueError(f"{FILE} of {ref.name} is no longer in {folder}: run the stage models again with --fresh")
+    return _object(Path(path).read_text(encoding="utf-8", errors="replace"))
+
+
 def transformers_types() -> frozenset[str]:
     """The model types that the installed transformers builds without code from a repository."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES

@@ -1,6 +1,7 @@
 """Stage `models`: which architectures there are, and a stratified pick of them.
 
-Reads the installed transformers and timm (no network, nothing is built) and `data/catalog/`; writes nothing.
+Source `installed` reads the installed transformers and timm (no network, nothing is built) and `data/catalog/`; `hub`
+asks a Hub for its models and keeps their configurations in a cache (`extract.hub`); `graphs` finds sample folders.
 
     rows = list(list_models(config=ModelsConfig(limit=40)))
     rows = list(list_models(config=ModelsConfig(select=("bert/*", "timm/resnet*"))))
@@ -10,28 +11,42 @@ names of data/catalog/defaults.toml, then the rest in a seeded order.
 """
 
 import difflib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.metadata import version
-from itertools import zip_longest
+from itertools import islice, zip_longest
+from pathlib import Path
 
 from extract.catalog import OTHER, STRATA, Catalog, load_catalog, place
 from schemas.rows import Failure, ModelRef, content_id
 
-SOURCES = ("installed",)
+SOURCES = ("installed", "hub", "graphs")
 LICENSE = "apache-2.0"
 """Licence of the code of both libraries; configurations come with it."""
+SAMPLE = "sample"
+"""ModelRef.library of a graph that is read instead of traced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsConfig:
     """Which models a build starts from."""
 
-    sources: tuple[str, ...] = SOURCES
-    """Where models are listed; only "installed" so far."""
+    sources: tuple[str, ...] = ("installed",)
+    """Where models are listed: installed, hub, graphs."""
     limit: int = 40
-    """How many models to take at most."""
+    """How many models to take at most, of each source."""
+    samples: str = ""
+    """Source graphs: folder below which sample folders are found."""
+    hub_task: str = ""
+    """Source hub: only models of this pipeline tag."""
+    hub_license: str = ""
+    """Source hub: only models under this licence."""
+    hub_since: str = ""
+    """Source hub: only models changed at this date or later ("2026-11-01")."""
+    hub_refresh: bool = False
+    """Source hub: list anew, even where a listing was finished."""
     select: tuple[str, ...] = ()
     """Globs on ModelRef.name or on either side of its "/"; empty takes from everything."""
     seed: int = 0
@@ -43,13 +58,24 @@ class ModelsConfig:
             raise ValueError(f"unknown source {unknown[0]!r}: choose from {', '.join(SOURCES)}")
         if self.limit < 1:
             raise ValueError(f"limit must be at least 1, not {self.limit}")
+        if "graphs" in self.sources and not self.samples:
+            raise ValueError("source graphs needs the folder of the samples: --samples FOLDER")
 
 
 def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
-    """Yield the chosen models, sorted by name; raises ValueError if a selection matches nothing."""
-    catalog = load_catalog()
-    pool = [*list_transformers(catalog), *list_timm(catalog)]
-    yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
+    """Yield the chosen models of each source, or why one has no configuration.
+
+    Raises ValueError if a selection of installed architectures matches nothing, if a listing fails, or if there is no
+    folder of samples.
+    """
+    if "hub" in config.sources:
+        yield from list_hub(config)
+    if "graphs" in config.sources:
+        yield from list_samples(config)
+    if "installed" in config.sources:
+        catalog = load_catalog()
+        pool = [*list_transformers(catalog), *list_timm(catalog)]
+        yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
 
 
 # --- pick -----------------------------------------------------------------------------------------------------------
@@ -91,6 +117,41 @@ def _queue(rows: Sequence[ModelRef], stratum: str, seed: int, defaults: Mapping[
     rank = {name: position for position, name in enumerate(defaults.get(stratum, ()))}
     members = [row for row in rows if row.modality == stratum]
     return sorted(members, key=lambda row: (rank.get(row.name, len(rank)), content_id(str(seed), row.name)))
+
+
+# --- other sources --------------------------------------------------------------------------------------------------
+def list_hub(config: ModelsConfig) -> Iterator[ModelRef | Failure]:
+    """Models of a Hub, their configurations fetched into its cache; this child may use the network if the user may."""
+    os.environ["HF_HUB_OFFLINE"] = os.environ.get("PASSNET_OFFLINE", "")
+    from huggingface_hub import constants
+
+    from extract.hub import HubConfig, HubModel, cache_folder, collect_hub
+    from extract.hub_session import Budget, Session
+
+    constants.HF_HUB_OFFLINE = os.environ["HF_HUB_OFFLINE"].upper() in constants.ENV_VARS_TRUE_VALUES
+    asked = HubConfig(
+        task=config.hub_task, license=config.hub_license, since=config.hub_since, limit=config.limit,
+        page_size=min(1000, config.limit),
+    )  # fmt: skip
+    with Session(policy=asked.policy, budget=Budget()) as session:
+        for row in collect_hub(folder=cache_folder(), config=asked, session=session, refresh=config.hub_refresh):
+            yield row.ref if isinstance(row, HubModel) else row
+
+
+def list_samples(config: ModelsConfig) -> Iterator[ModelRef]:
+    """One row a sample folder, by path; its revision is the digest of its files."""
+    from extract.samples import find_samples
+
+    root = Path(config.samples)
+    for folder in islice(find_samples(root), config.limit):
+        name = folder.relative_to(root).as_posix()
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        revision = content_id(*(f"{path.name}\n{path.read_bytes().hex()}" for path in files))
+        yield ModelRef(
+            model=content_id("graphs", name, revision), source="graphs", name=name, revision=revision,
+            library=SAMPLE, family=name.split("/")[-1], modality=OTHER, pipeline_tag="", license="", gated=False,
+            downloads=0, tags=(),
+        )  # fmt: skip
 
 
 # --- the installed libraries ----------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ with limits on time and memory: constructors and forwards of foreign code run he
 code is raised; `failure_kind` tells what it means.
 """
 
+import json
 import logging
 import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -31,13 +33,13 @@ from extract.failures import (
 )  # fmt: skip
 from extract.initialisers import describe_placeholders
 from extract.inputs import wanted_inputs
-from schemas.fx import lift
+from schemas.fx import lift, lower
 from schemas.graph import Graph, check
 from schemas.rows import Failure, FailureKind, GraphRecord, ModelConfig, content_id
 
 __all__ = ["TraceConfig", "failure_kind", "trace"]
 
-ENTRY_POINT, CAPTURE_MODE = "forward", "dynamo-eval"
+ENTRY_POINT, CAPTURE_MODE, SAMPLE_MODE = "forward", "dynamo-eval", "sample"
 RETRY = frozenset({
     FailureKind.BUILD_ERROR, FailureKind.DATA_DEPENDENT, FailureKind.DYNAMO_ERROR, FailureKind.NOT_REPRESENTABLE,
 })  # fmt: skip
@@ -56,6 +58,8 @@ class TraceConfig:
     """Whether the pieces of a broken call are kept as graphs."""
     threads: int = 1
     """Threads of torch while values are compared."""
+    samples: str = ""
+    """Folder below which the sample folders of the source graphs are."""
     seed: int = 0
     """Seed of the values that graphs are compared on."""
 
@@ -73,11 +77,25 @@ class _Traced:
     graphs: tuple[Graph, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """How a graph was got, and which of the graphs of its call it is."""
+
+    capture: str
+    rung: str
+    index: int
+    count: int
+    reason: str
+
+
 def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failure]:
     """Yield the admitted graph of an architecture (its pieces only on request), or why there is none."""
     _be_quiet()
     torch.set_num_threads(config.threads)
     try:
+        if row.library == "sample":
+            yield _read(row, config)
+            return
         traced = _trace_on_some_rung(row, config)
         records = [_admit(row, config, traced, index) for index in range(len(traced.graphs))]
     except LIBRARY_ERRORS as error:
@@ -136,19 +154,38 @@ def _trace_on(rung: str, row: ModelConfig, config: TraceConfig) -> _Traced:
 
 def _admit(row: ModelConfig, config: TraceConfig, traced: _Traced, index: int) -> GraphRecord:
     """The row of one graph; raises RoundtripError or NumericError if it does not survive."""
-    graph, count = traced.graphs[index], len(traced.graphs)
+    place = _Place(
+        capture=CAPTURE_MODE, rung=traced.rung, index=index, count=len(traced.graphs),
+        reason=traced.captured.reason_after(index),
+    )  # fmt: skip
+    return _record(row, config, (traced.graphs[index], traced.captured.pieces[index].gm), place)
+
+
+def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
+    """The row of a sample, read instead of traced; raises ValueError if it is malformed."""
+    from extract.samples import read_sample
+
+    with step(LIFT):
+        graph = read_sample(Path(config.samples) / json.loads(row.config)["sample"])
+        rebuilt = lower(graph)
+    return _record(row, config, (graph, rebuilt), _Place(capture=SAMPLE_MODE, rung="", index=0, count=1, reason=""))
+
+
+def _record(
+    row: ModelConfig, config: TraceConfig, pair: tuple[Graph, torch.fx.GraphModule], place: _Place
+) -> GraphRecord:
+    graph, module = pair
     with step(REBUILD):
         specs = check_rebuilt(graph)
     found = compare(
-        traced.captured.pieces[index].gm, graph, needed=estimate_bytes(graph, specs),
-        limit=int(config.numeric_limit_gib * GIB), seed=config.seed,
-    )  # fmt: skip
+        module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB), seed=config.seed
+    )
     parameters = [graph.nodes[i] for i in graph.placeholders if graph.nodes[i].target == "parameter"]
     return GraphRecord(
-        graph_id=content_id(row.architecture, ENTRY_POINT, CAPTURE_MODE, str(index), graph.to_json()),
+        graph_id=content_id(row.architecture, ENTRY_POINT, place.capture, str(place.index), graph.to_json()),
         architecture=row.architecture, name=row.name, family=row.family, modality=row.modality, license=row.license,
-        entry_point=ENTRY_POINT, capture=CAPTURE_MODE, rung=traced.rung, break_index=index, break_count=count,
-        break_reason=traced.captured.reason_after(index), num_nodes=len(graph.nodes), num_ops=graph.num_ops,
+        entry_point=ENTRY_POINT, capture=place.capture, rung=place.rung, break_index=place.index,
+        break_count=place.count, break_reason=place.reason, num_nodes=len(graph.nodes), num_ops=graph.num_ops,
         num_parameters=sum(node.outputs[0].numel for node in parameters),
         numeric=found.numeric, numeric_detail=found.detail, graph=graph,
     )  # fmt: skip

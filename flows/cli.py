@@ -46,6 +46,9 @@ Limit = Annotated[int | None, typer.Option(help="Most models. [default: 40]", sh
 Select = Annotated[list[str] | None, typer.Option(help="Pattern of model names, repeatable: 'bert*', 'timm/resnet50'.")]
 Workers = Annotated[int | None, typer.Option(help="Child processes at a time; never changes a table. [default: 2]",
                                              show_default=False)]  # fmt: skip
+Source = Annotated[list[str] | None, typer.Option(help="installed, hub or graphs, repeatable. [default: installed]",
+                                                 show_default=False)]  # fmt: skip
+Samples = Annotated[Path | None, typer.Option(help="Folder of graphs in the sample layout; adds source graphs.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of every sampled choice. [default: 0]", show_default=False)]
 Preset = Annotated[str, typer.Option(help="default (about 40 architectures) or small (three, a first look).")]
 Setting = Annotated[list[str] | None, typer.Option("--set", help="STAGE.FIELD=VALUE (JSON), repeatable.")]
@@ -77,6 +80,15 @@ def _config(preset: str, settings: list[str] | None, **changes: Any) -> configs.
     return configs.with_settings(found, settings or [])
 
 
+def _sources(names: list[str], samples: Path | None) -> list[str]:
+    """The sources as settings of the stages that need them."""
+    if samples is None:
+        return [f"models.sources={json.dumps(names)}"] if names else []
+    folder = json.dumps(str(samples.resolve()))
+    chosen = json.dumps(list(dict.fromkeys([*names, "graphs"])))
+    return [f"models.sources={chosen}", f"models.samples={folder}", f"graphs.samples={folder}"]
+
+
 def _run_plan(out: Path, config: configs.BuildConfig, make: Callable[..., Plan]) -> None:
     with watcher(Console(stderr=True)) as observer:
         outcome = build(out, config, make(observer=observer))
@@ -88,6 +100,8 @@ def build_command(
     out: Out = DEFAULT_OUT,
     limit: Limit = None,
     select: Select = None,
+    source: Source = None,
+    samples: Samples = None,
     engine: Engine = "prefect",
     workers: Workers = None,
     seed: Seed = None,
@@ -105,9 +119,12 @@ def build_command(
     - `passnet build` builds the embedded default, about 40 architectures
     - `passnet build --preset small --out runs/first` takes a first look in a minute or two
     - `passnet build --select 'bert*' --select timm/resnet50` builds chosen models
+    - `passnet build --source hub --limit 500` lists a Hub (HF_ENDPOINT, HF_TOKEN), fetches no weights
+    - `passnet build --samples folder` reads graphs in the published sample layout, without running their code
     - `passnet build --engine local` builds without an orchestrator
     """
     with _one_line_errors(debug):
+        settings = [*_sources(source or [], samples), *(settings or [])]
         config = _config(
             preset, settings, limit=limit, select=tuple(select) if select else None, workers=workers, seed=seed
         )

@@ -89,7 +89,7 @@ MINUTES = 60.0
 STAGES: tuple[Stage, ...] = (
     Stage(
         name="models",
-        doc="List architectures of the installed libraries, a seeded pick over all kinds of model.",
+        doc="List models: a seeded pick of the installed architectures, the models of a Hub, or sample folders.",
         function="extract.models:list_models",
         config="extract.models:ModelsConfig",
         scope="table",

@@ -256,8 +256,9 @@ class _Lifter:
     def call(self, node: torch.fx.Node) -> Node:
         operands = _Operands(self.index)
         function, given = node.target, node.args
-        if function is getattr and given[1] in _PROPERTIES and isinstance(node.meta.get("example_value"), torch.Tensor):
-            function, given = _PROPERTIES[given[1]], given[:1]
+        name = str(given[1]) if function is getattr else ""
+        if name in _PROPERTIES and isinstance(node.meta.get("example_value"), torch.Tensor):
+            function, given = _PROPERTIES[name], given[:1]
         args = [_encode(arg, operands) for arg in given]
         kwargs = {key: _encode(arg, operands) for key, arg in node.kwargs.items()}
         target = str(node.target) if node.op == METHOD else ""
