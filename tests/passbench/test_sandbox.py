@@ -13,7 +13,7 @@ import pytest
 
 from passbench.sandbox import LEVELS, Box, at_least, landlock_version, readable_paths
 
-pytestmark = pytest.mark.plain
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = """
 import json, os, resource, signal, socket, sys, time
