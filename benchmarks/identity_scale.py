@@ -1,6 +1,6 @@
 """Classes among very many graphs with a known truth: exactly as planted, in little memory, resumable.
 
-    python -m benchmarks.identity_scale --json                      # 100,000 graphs, about half an hour on 2 cores
+    python -m benchmarks.identity_scale --json                      # 100,000 graphs, about 10 minutes on 2 cores
     python -m benchmarks.identity_scale --graphs 2000 --json        # the same on fewer
     python -m benchmarks.identity_scale --work /tmp/scale           # keep the shards: the same command continues them
 

@@ -23,7 +23,7 @@ def stages_block() -> str:
     """The stage table in Markdown."""
     lines = ["| stage | reads | writes | what it does |", "|---|---|---|---|"]
     for stage in STAGES:
-        reads, writes = ", ".join(stage.reads) or "installed libraries", ", ".join(stage.writes)
+        reads, writes = ", ".join(stage.reads) or "a source", ", ".join(stage.writes)
         lines.append(f"| {stage.name} | {reads} | {writes} | {stage.doc} |")
     return "\n".join(lines)
 
