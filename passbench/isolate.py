@@ -12,9 +12,15 @@ size, and no descriptor but its socket. At the end its process group is killed, 
 group: the template is the reaper of all its descendants. That is the level "process"; a candidate's process is shut in
 further by `passbench.sandbox`, and says which level it reached before it runs submitted code.
 
+Any of these processes may be killed at any moment. Children end with the template; if the template ends, TemplateDied
+is raised and a new one may be started; if the orchestrator ends, the template kills its children and removes their
+folder; if both end, the next orchestrator sweeps it (`passbench.folders`). Several threads may fork children.
+
 Reads nothing; writes below one temporary folder, which is removed.
 """
 
+import contextlib
+import itertools
 import os
 import secrets
 import shutil
@@ -22,7 +28,7 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,6 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from passbench.folders import make_folder, remove_folder, sweep
 from passbench.sandbox import LEVELS, at_least
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, receive, send
 
@@ -70,11 +77,15 @@ class End:
     """The end of its standard error, for people; never parsed."""
 
 
+class TemplateDied(Exception):
+    """The template process is gone, and all its children with it; says nothing about what they ran."""
+
+
 class Child:
     """One forked worker."""
 
-    def __init__(self, template: "Template", told: Header, link: socket.socket, scratch: Path) -> None:
-        self.template, self.pid, self.link, self.scratch = template, int(told["pid"]), link, scratch
+    def __init__(self, template: "Template", pid: int, told: Header, link: socket.socket, scratch: Path) -> None:
+        self.template, self.pid, self.link, self.scratch = template, pid, link, scratch
         self.level: str = told["level"]
         self.measures: dict[str, str] = told["measures"]
         self.ended: End | None = None
@@ -103,19 +114,23 @@ class Child:
 
 
 class Template:
-    """The process that children are forked from; a context manager."""
+    """The process that children are forked from; a context manager, usable from several threads."""
 
     def __init__(self, *, device: str, limits: Limits, isolation: str = LEVELS[-1]) -> None:
         self.device, self.limits, self.isolation = device, limits, isolation
-        self.folder = Path(tempfile.mkdtemp(prefix="passbench-"))
-        self.serial = 0
+        sweep()
+        self.folder, self.hold = make_folder()
+        self.serial = itertools.count(1)
+        self.turn = threading.Lock()
 
     def __enter__(self) -> "Template":
-        self.link, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self.link = ours
         with theirs, open(self.folder / "template.stderr", "wb") as log:
+            given = [theirs.fileno(), self.hold]
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "passbench.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, pass_fds=[theirs.fileno()],
+                [sys.executable, "-P", "-m", "passbench.worker", *map(str, given)],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, pass_fds=given,
                 env=self._environment(), cwd=self.folder, start_new_session=True,
             )  # fmt: skip
         try:
@@ -124,7 +139,7 @@ class Template:
         except (WireClosed, WireTimeout) as error:
             tail = _tail(self.folder / "template.stderr")
             self.__exit__(None, None, None)
-            raise RuntimeError(f"the worker process did not start: {tail}") from error
+            raise TemplateDied(f"the worker process did not start: {tail}") from error
         return self
 
     def __exit__(
@@ -134,26 +149,49 @@ class Template:
         try:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
+            self.kill()
+        remove_folder(self.folder)
+        if self.hold >= 0:
+            os.close(self.hold)
+            self.hold = -1
+
+    def kill(self) -> None:
+        """End the template at once, and its children with it."""
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.process.wait()
 
     def fork(self, role: str, files: Sequence[tuple[str, bytes]] = ()) -> Child:
         """A fresh child in a role ("reference" or "candidate"), with files in `submission` of its scratch folder."""
-        self.serial += 1
-        scratch = self.folder / f"{role}-{self.serial}"
-        for part in ("home", "tmp", "submission"):
-            (scratch / part).mkdir(parents=True)
-        for path, blob in files:
-            target = scratch / "submission" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(blob)
+        scratch = self.folder / f"{role}-{next(self.serial)}"
+        try:
+            for part in ("home", "tmp", "submission"):
+                (scratch / part).mkdir(parents=True)
+            for path, blob in files:
+                target = scratch / "submission" / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(blob)
+        except FileNotFoundError as error:  # a template that ends by itself removes the folder
+            raise TemplateDied(f"the folder {self.folder} is gone") from error
         ours, theirs = socket.socketpair()
         with theirs:
-            send(self.link, {"do": "fork", "role": role, "scratch": str(scratch)})
-            socket.send_fds(self.link, [b"+"], [theirs.fileno()])
-            header, _ = receive(self.link, deadline=time.monotonic() + START_S)
-        return Child(self, header, ours, scratch)
+            pid = int(self._ask({"do": "fork", "role": role, "scratch": str(scratch)}, theirs.fileno())["pid"])
+        try:
+            told, _ = receive(ours, deadline=time.monotonic() + START_S)
+        except (WireClosed, WireTimeout):
+            told = {"level": LEVELS[0], "measures": {}}  # it ended; the first request finds that out
+        return Child(self, pid, told, ours, scratch)
+
+    def _ask(self, request: Header, descriptor: int | None = None) -> Header:
+        """One exchange with the template; raises TemplateDied."""
+        with self.turn:
+            try:
+                send(self.link, request)
+                if descriptor is not None:
+                    socket.send_fds(self.link, [b"+"], [descriptor])
+                return receive(self.link, deadline=time.monotonic() + START_S)[0]
+            except (WireClosed, WireTimeout, OSError) as error:
+                raise TemplateDied(f"the template process ended or is stuck ({self.process.poll()})") from error
 
     def reachable(self, required: str) -> str:
         """The isolation level that a candidate's process reaches here; raises ValueError if that is not enough."""
@@ -167,8 +205,7 @@ class Template:
 
     def reap(self, pid: int) -> tuple[int, bool]:
         """Kill a child's group and wait for it: (wait status, whether it was still running)."""
-        send(self.link, {"do": "reap", "pid": pid})
-        header, _ = receive(self.link, deadline=time.monotonic() + START_S)
+        header = self._ask({"do": "reap", "pid": pid})
         return int(header["status"]), bool(header["killed"])
 
     def _environment(self) -> dict[str, str]:

@@ -15,14 +15,16 @@ Reads nothing beyond its arguments and writes nothing lasting; `passbench.result
 
 import contextlib
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from passbench.check import PASS_LEVEL, Comparison, compare, merge
 from passbench.clock import PairTiming, Plan, environment, time_windows
 from passbench.evidence import doubt_of, partial_matches
-from passbench.isolate import Child, Limits, Template
+from passbench.isolate import Child, End, Limits, Template, TemplateDied
+from passbench.lanes import Quiet, side_by_side
 from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
 from passbench.sandbox import LEVELS, NONE, at_least
@@ -57,6 +59,8 @@ class Settings:
     """The highest isolation level that is tried for the candidate's process."""
     require_isolation: str = LEVELS[0]
     """Nothing is graded where less than this level is reached."""
+    workers: int = 1
+    """Variants graded side by side, where the candidate's speed is not measured; whatever is timed is timed alone."""
 
     def __post_init__(self) -> None:
         if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
@@ -64,6 +68,8 @@ class Settings:
                 "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
                 f"not {self.device}, {self.draws} and {self.timeout_s:g}"
             )
+        if self.workers < 1:
+            raise ValueError(f"settings need at least one worker, not {self.workers}")
         at_least(self.isolation, self.require_isolation)  # both are names of levels
 
 
@@ -109,6 +115,9 @@ class _Case:
     rule: str = ""
     detail: str = ""
     isolation: str = NONE
+    measures: Mapping[str, str] = field(default_factory=dict)
+    killed: bool = False
+    """Whether a process was killed by something outside: one more try decides."""
     matches: int = 0
     comparison: Comparison | None = None
     timing: PairTiming | None = None
@@ -132,6 +141,26 @@ class _Draw:
     """What the reference does to memory."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One variant that is done."""
+
+    row: EvalResult
+    """Its result, before the variants are weighed against each other."""
+    timings: tuple[Timing, ...] = ()
+    """Its raw samples."""
+
+
+class Journal(Protocol):
+    """What is settled so far, kept by the caller; see `passbench.journal`."""
+
+    done: Mapping[int, Settled]
+
+    def add(self, settled: Settled) -> None:
+        """Keep one more."""
+        ...
+
+
 Progress = Callable[[EvalResult], None]
 
 
@@ -142,38 +171,62 @@ def _silent(row: EvalResult) -> None:
 class _ReferenceFailed(Exception):
     """The reference process did not do its part; never the submission's fault."""
 
+    def __init__(self, detail: str, *, killed: bool = False) -> None:
+        super().__init__(detail)
+        self.killed = killed
+
 
 class Harness:
-    """One template process, started when it is first needed, for any number of gradings; a context manager."""
+    """One template process, started when it is first needed, for any number of gradings; a context manager.
+
+    If the template dies it is started anew and what was being graded is graded once more.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.stack = contextlib.ExitStack()
         self.started: Template | None = None
+        self.turn = threading.RLock()
+        self.quiet = Quiet()
 
     def __enter__(self) -> "Harness":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stack.close()
-        self.started = None
+        if self.started is not None:
+            self.drop(self.started)
 
     @property
     def template(self) -> Template:
         """The template process."""
-        if self.started is None:
-            settings = self.settings
-            template = Template(device=settings.device, limits=settings.limits, isolation=settings.isolation)
-            self.started = self.stack.enter_context(template)
-            if settings.require_isolation != LEVELS[0]:
-                self.started.reachable(settings.require_isolation)
-        return self.started
+        with self.turn:
+            if self.started is None:
+                settings = self.settings
+                template = Template(device=settings.device, limits=settings.limits, isolation=settings.isolation)
+                self.started = template.__enter__()
+                if settings.require_isolation != LEVELS[0]:
+                    self.started.reachable(settings.require_isolation)
+            return self.started
+
+    def drop(self, template: Template) -> None:
+        """Close this template, unless another lane did; the next is started when it is needed."""
+        with self.turn:
+            if self.started is template:
+                self.started = None
+                template.__exit__(None, None, None)
+
+    def stop(self) -> None:
+        """Kill all processes."""
+        if self.started is not None:
+            self.started.kill()
 
     def grade(
-        self, submission: Submission, task: Task, variants: Sequence[TaskVariant], *, progress: Progress = _silent
-    ) -> Graded:
-        """Grade a frozen submission on all variants; raises ValueError on variants that are not the task's N, or where
-        the isolation required is not reached.
+        self, submission: Submission, task: Task, variants: Sequence[TaskVariant], *,
+        progress: Progress = _silent, journal: Journal | None = None,
+    ) -> Graded:  # fmt: skip
+        """Grade a frozen submission on all variants, those in the journal left out.
+
+        Raises ValueError on variants that are not the task's N, or where the isolation required is not reached, and
+        TemplateDied if no template can be started.
         """
         if sorted(row.index for row in variants) != list(range(task.num_variants)):
             raise ValueError(f"task {task.task_id} has {task.num_variants} variants, {len(variants)} were given")
@@ -188,17 +241,28 @@ class Harness:
             rows = [_row(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
             return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
         speed = self.settings.device == "cuda" or not facts.uses_triton
-        done: list[_Case] = []
-        with contextlib.closing(_Grader(self.template, submission, facts, task, self.settings)) as grader:
-            for variant in ordered:
-                done.append(grader.grade(variant, speed_measured=speed))
-                progress(_row(done[-1], variant, submission, env, speed=speed))
-        for position in partial_matches([case.verdict for case in done]):
-            done[position].verdict = Verdict.PARTIAL_MATCH
-        rows = [_row(case, row, submission, env, speed=speed) for case, row in zip(done, ordered, strict=True)]
-        timings = tuple(timing for case in done for timing in case.timings)
-        return Graded(results=tuple(rows), environment=env, timings=timings, settings=self.settings,
-                      measures=grader.measures)  # fmt: skip
+        done = dict(journal.done) if journal else {}
+        measures: Mapping[str, str] = {}
+        todo = [variant for variant in ordered if variant.index not in done]
+        self.template  # noqa: B018  # one that cannot be started at all is no variant's verdict
+        for variant, case in side_by_side(
+            todo, lambda: _Lane(self, submission, facts, task, speed), 1 if speed else self.settings.workers, self.stop
+        ):
+            settled = Settled(row=_row(case, variant, submission, env, speed=speed), timings=tuple(case.timings))
+            done[variant.index], measures = settled, case.measures or measures
+            if journal:
+                journal.add(settled)
+            progress(settled.row)
+        return Graded(
+            results=weighed([done[variant.index].row for variant in ordered]), environment=env, settings=self.settings,
+            timings=tuple(timing for variant in ordered for timing in done[variant.index].timings), measures=measures,
+        )  # fmt: skip
+
+
+def weighed(rows: Sequence[EvalResult]) -> tuple[EvalResult, ...]:
+    """The rows of one task, those without a match told apart by what happened to the others."""
+    partial = partial_matches([row.verdict for row in rows])
+    return tuple(replace(row, verdict=Verdict.PARTIAL_MATCH) if i in partial else row for i, row in enumerate(rows))
 
 
 def grade(
@@ -208,30 +272,73 @@ def grade(
     settings: Settings,
     *,
     progress: Progress = _silent,
+    journal: Journal | None = None,
 ) -> Graded:
     """Grade one frozen submission on one task; see `Harness.grade`."""
     with Harness(settings) as harness:
-        return harness.grade(submission, task, variants, progress=progress)
+        return harness.grade(submission, task, variants, progress=progress, journal=journal)
+
+
+class _Lane:
+    """Grades variants one after the other; where the template dies, once more with another."""
+
+    def __init__(self, harness: Harness, submission: Submission, facts: Facts, task: Task, speed: bool) -> None:
+        self.harness, self.speed = harness, speed
+        self.job = (submission, facts, task)
+        self.grader: _Grader | None = None
+
+    def do(self, variant: TaskVariant) -> _Case:
+        """The verdict on one variant."""
+        said = ""
+        for _ in range(2):
+            template = self.harness.template
+            try:
+                with self.harness.quiet.working():
+                    return self.grader_of(template).grade(variant, speed_measured=self.speed)
+            except TemplateDied as error:
+                said = str(error)
+                self.harness.drop(template)
+            except OSError as error:
+                return _Case(detail=f"grading met {error}"[:300])
+        return _Case(detail=f"{said}, twice")
+
+    def grader_of(self, template: Template) -> "_Grader":
+        """The grader of a template."""
+        if self.grader is None or self.grader.template is not template:
+            submission, facts, task = self.job
+            self.grader = _Grader(template, submission, facts, task, self.harness.settings, self.harness.quiet)
+        return self.grader
+
+    def close(self) -> None:
+        """End the reference process."""
+        if self.grader is not None:
+            self.grader.close()
 
 
 class _Grader:
     """Grades variant after variant; keeps one reference process, takes a fresh candidate process each time."""
 
     def __init__(
-        self, template: Template, submission: Submission, facts: Facts, task: Task, settings: Settings
-    ) -> None:
+        self, template: Template, submission: Submission, facts: Facts, task: Task, settings: Settings,
+        quiet: Quiet | None = None,
+    ) -> None:  # fmt: skip
         self.template, self.submission, self.facts = template, submission, facts
         self.task, self.settings = task, settings
+        self.quiet = quiet
         self.reference: Child | None = None
-        self.measures: Mapping[str, str] = {}
 
     def grade(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
-        """The verdict on one variant."""
+        """The verdict on one variant; where a process was killed by something outside, that of a second try."""
+        case = self.attempt(variant, speed_measured=speed_measured)
+        return self.attempt(variant, speed_measured=speed_measured) if case.killed else case
+
+    def attempt(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
+        """One try."""
         case = _Case()
         try:
             draws = self.expected(variant)
             candidate = self.template.fork("candidate", self.submission.files)
-            case.isolation, self.measures = candidate.level, candidate.measures
+            case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton:
@@ -243,9 +350,10 @@ class _Grader:
             finally:
                 candidate.end()
             if self.settings.inductor:
-                self.time_inductor(case, variant)
+                with self.quiet.alone() if self.quiet else contextlib.nullcontext():
+                    self.time_inductor(case, variant)
         except _ReferenceFailed as error:  # even after right outputs: speed and final record are not known
-            case.comparison = None
+            case.comparison, case.killed = None, error.killed
             case.fail(Verdict.HARNESS_ERROR, str(error))
         return case
 
@@ -259,7 +367,8 @@ class _Grader:
         except (WireClosed, WireTimeout, WireError) as error:
             end = self.reference.end()
             self.reference = None
-            raise _ReferenceFailed(f"reference process: {type(error).__name__}, {describe_end(end)}") from error
+            detail = f"reference process: {type(error).__name__}, {describe_end(end)}"
+            raise _ReferenceFailed(detail, killed=_was_killed(end)) from error
         if "error" in header:
             raise _ReferenceFailed(f"reference: {header['error']['detail']}")
         return header, blobs
@@ -313,7 +422,9 @@ class _Grader:
             case.fail(Verdict.INTEGRITY, f"malformed answer: {error}", rule="protocol")
             return None
         except WireClosed:
-            case.fail(*verdict_of_end(child.end()))
+            end = child.end()
+            case.fail(*verdict_of_end(end))
+            case.killed = _was_killed(end)
             return None
         if "error" in header:
             case.fail(*verdict_of_report(header["error"]))
@@ -442,8 +553,14 @@ class _Grader:
     def close(self) -> None:
         """End the reference process."""
         if self.reference is not None:
-            self.reference.end()
+            with contextlib.suppress(TemplateDied):
+                self.reference.end()
             self.reference = None
+
+
+def _was_killed(end: End) -> bool:
+    """Whether SIGKILL ended it and was not ours: memory ran short, or someone sent it, perhaps itself."""
+    return end.signal == 9 and not end.killed
 
 
 def _row(case: _Case, variant: TaskVariant, submission: Submission, env: Environment, *, speed: bool) -> EvalResult:

@@ -21,6 +21,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
 import signal
 import stat
 import struct
@@ -225,6 +226,8 @@ def _become_guest(box: Box, reached: Reached) -> None:
         _end_like(ours, first)
     os.close(ours)
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+    if _has_no_reader(theirs):  # the process that waits here died before the line above
+        os._exit(1)
     _prepare_namespace(box, reached)
     guest = os.fork()
     if guest:
@@ -245,6 +248,12 @@ def _prepare_namespace(box: Box, reached: Reached) -> None:
         _note(reached, "process table of bounded size", lambda: _bound_table(bound))
     size = f"size={box.scratch_mib}m,nr_inodes=65536,mode=700"
     _note(reached, "private folders", lambda: _mount_folders(box, flags, size))
+
+
+def _has_no_reader(pipe: int) -> bool:
+    poll = select.poll()
+    poll.register(pipe, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _mount_folders(box: Box, flags: int, options: str) -> None:

@@ -1,6 +1,6 @@
 """The worker side: the template's loop, and what a forked child does in its role. Trusted code, untrusted guests.
 
-    python -m passbench.worker FD                # started by `passbench.isolate` only
+    python -m passbench.worker FD HOLD           # started by `passbench.isolate` only
 
 Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
 "candidate" loads the submission, applies its passes inside torch.compile and runs the rewritten graph. Both make their
@@ -10,7 +10,7 @@ later seeds. The broad `except` here is the child-process seam: whatever a guest
 
 import contextlib
 import ctypes
-import json
+import gc
 import os
 import signal
 import socket
@@ -28,6 +28,7 @@ import torch.utils._pytree as pytree
 from passbench.candidate import Candidate
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
+from passbench.folders import remove_folder
 from passbench.inputs import materialize
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
@@ -159,7 +160,7 @@ def _shut_in(role: str, scratch: Path, keep: Sequence[int], start: Header) -> Re
     return enter(box, keep)
 
 
-def _become_child(request: Header, link: socket.socket, told: int, start: Header) -> NoReturn:
+def _become_child(request: Header, link: socket.socket, start: Header, parent: int) -> NoReturn:
     """Turn a fresh fork into a limited child, tell what isolation it reached, and serve; never returns."""
     role, scratch = request["role"], Path(request["scratch"])
     code = 1
@@ -167,6 +168,8 @@ def _become_child(request: Header, link: socket.socket, told: int, start: Header
         os.setsid()
         _prctl(_PR_SET_CHILD_SUBREAPER, 0)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
         log = os.open(scratch / "stderr", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 2)
         os.close(log)
@@ -176,9 +179,8 @@ def _become_child(request: Header, link: socket.socket, told: int, start: Header
         os.chdir(scratch)
         torch._inductor.config.cpp_cache_precompile_headers = False  # they lie in a folder shared by all processes
         _limit(start["limits"], start["device"])
-        reached = _shut_in(role, scratch, [link.fileno(), told], start)
-        os.write(told, json.dumps({"level": reached.level, "measures": reached.measures}).encode())
-        os.close(told)
+        reached = _shut_in(role, scratch, [link.fileno()], start)
+        send(link, {"level": reached.level, "measures": reached.measures})
         torch.set_num_threads(start["limits"]["threads"])
         Session(role, link, start["device"]).serve()
         code = 0
@@ -190,21 +192,22 @@ def _warm_up() -> None:
     """Have Dynamo import what it needs once, before any child is forked; touches no GPU."""
     torch.compile(lambda value: value + 1, backend="eager")(torch.ones(1))
     torch._dynamo.reset()
+    gc.collect()
+    gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page that holds an object
 
 
 def _children() -> set[int]:
     return set(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()))
 
 
-def _reap(pid: int, known: set[int]) -> Header:
+def _reap(pid: int, known: set[int], patience_s: float = 0.5) -> Header:
     """Kill a child with its group, then every stray that became ours when its parent died."""
     done, status = os.waitpid(pid, os.WNOHANG)
-    if not done:
-        # A child that just answered "finish" is given a moment to leave by itself.
-        deadline = time.monotonic() + 0.5
-        while not done and time.monotonic() < deadline:
-            time.sleep(0.005)
-            done, status = os.waitpid(pid, os.WNOHANG)
+    # A child that just answered "finish" is given a moment to leave by itself.
+    deadline = time.monotonic() + patience_s
+    while not done and time.monotonic() < deadline:
+        time.sleep(0.002)
+        done, status = os.waitpid(pid, os.WNOHANG)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     killed = not done
@@ -219,38 +222,40 @@ def _reap(pid: int, known: set[int]) -> Header:
     return {"status": status, "killed": killed}
 
 
-def _hear(pipe: int) -> Header:
-    """What a child tells of its isolation before it runs submitted code; nothing reached if it ended."""
-    with open(pipe, "rb") as heard:
-        told = heard.read()
-    return json.loads(told) if told else {"level": Reached().level, "measures": {}}
+def _fork(link: socket.socket, hold: int, request: Header, start: Header) -> int:
+    """Fork the child that a request asks for; its process id."""
+    _, (fd,), _, _ = socket.recv_fds(link, 1, 1)
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        link.close()
+        os.close(hold)
+        _become_child(request, socket.socket(fileno=fd), start, parent)
+    os.close(fd)
+    return pid
 
 
-def main() -> None:
-    """The template's loop: fork children on request and reap them."""
-    link = socket.socket(fileno=int(sys.argv[1]))
-    start, _ = receive(link)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _warm_up()
-    send(link, {"ready": True})
+def main() -> NoReturn:
+    """The template's loop: fork children on request and reap them, until the orchestrator is gone."""
+    link, hold, folder = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), Path.cwd()
     known: set[int] = set()
     with contextlib.suppress(WireClosed):
+        start, _ = receive(link)
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        _warm_up()
+        send(link, {"ready": True})
         while True:
             request, _ = receive(link)
             if request["do"] == "reap":
                 send(link, _reap(request["pid"], known))
                 continue
-            _, (fd,), _, _ = socket.recv_fds(link, 1, 1)
-            hear, told = os.pipe()
-            pid = os.fork()
-            if not pid:
-                link.close()
-                os.close(hear)
-                _become_child(request, socket.socket(fileno=fd), told, start)
-            os.close(fd)
-            os.close(told)
+            pid = _fork(link, hold, request, start)
             known.add(pid)
-            send(link, {"pid": pid, **_hear(hear)})
+            send(link, {"pid": pid})
+    for pid in list(known):
+        _reap(pid, known, patience_s=0.0)
+    remove_folder(folder)
+    os._exit(0)  # what an interpreter does at its end takes seconds and is of no use here
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""Jobs side by side in threads, each lane with a worker of its own, and a clock that runs alone.
+
+    for job, result in side_by_side(jobs, Worker, lanes=2):      # in the order in which they are done
+    with quiet.working(): ...                                    # many at once
+        with quiet.alone(): ...                                  # one, while no other works
+
+The work itself is done by other processes, so threads are enough. One lane runs in the caller's thread. Reads and
+writes nothing.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import SimpleQueue
+from typing import Protocol, TypeVar
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+J = TypeVar("J", contravariant=True)
+R = TypeVar("R", covariant=True)
+
+
+class Worker(Protocol[J, R]):
+    """What a lane works with."""
+
+    def do(self, job: J) -> R:
+        """One job."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the worker holds."""
+        ...
+
+
+def side_by_side(
+    jobs: Sequence[Job], make: Callable[[], Worker[Job, Result]], lanes: int, stop: Callable[[], None]
+) -> Iterator[tuple[Job, Result]]:
+    """Every job with its result, as they are done; `stop` is called if the caller is interrupted, to end all lanes."""
+    workers = [make() for _ in range(max(1, min(lanes, len(jobs))))]
+    try:
+        if len(workers) == 1:
+            yield from ((job, workers[0].do(job)) for job in jobs)
+        else:
+            yield from _in_threads(jobs, workers, stop)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _in_threads(
+    jobs: Sequence[Job], workers: Sequence[Worker[Job, Result]], stop: Callable[[], None]
+) -> Iterator[tuple[Job, Result]]:
+    free: SimpleQueue[Worker[Job, Result]] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def work(job: Job) -> tuple[Job, Result]:
+        worker = free.get()
+        try:
+            return job, worker.do(job)
+        finally:
+            free.put(worker)
+
+    with ThreadPoolExecutor(max_workers=len(workers)) as pool:
+        futures = [pool.submit(work, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise
+
+
+class Quiet:
+    """Many may work at once; whoever works may ask to go on alone, and then waits until no other works."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.at_work, self.waiting, self.one_alone = 0, 0, False
+
+    @contextlib.contextmanager
+    def working(self) -> Iterator[None]:
+        """A share of the work; it begins when nobody is alone or waits to be."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.waiting and not self.one_alone)
+            self.at_work += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.at_work -= 1
+                self.changed.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """For one that works: the others have come to rest, and stay so until this is over."""
+        with self.changed:
+            self.at_work -= 1
+            self.waiting += 1
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: not self.at_work and not self.one_alone)
+            self.waiting -= 1
+            self.one_alone = True
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.one_alone = False
+                self.at_work += 1
+                self.changed.notify_all()
