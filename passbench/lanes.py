@@ -15,6 +15,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
+from passbench.grading import Case
+from passbench.isolate import Template, TemplateDied
+from schemas.rows import TaskVariant
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 J = TypeVar("J", contravariant=True)
@@ -110,3 +114,62 @@ class Quiet:
                 self.one_alone = False
                 self.at_work += 1
                 self.changed.notify_all()
+
+
+class Processes(Protocol):
+    """Where the lanes of one harness get their template from."""
+
+    quiet: Quiet
+
+    @property
+    def template(self) -> Template:
+        """The one at hand, or a new one."""
+        ...
+
+    def drop(self, template: Template) -> None:
+        """Give up one that died."""
+        ...
+
+
+class Grader(Protocol):
+    """Grades variants in the processes of one template."""
+
+    template: Template
+
+    def grade(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
+        """The verdict on one."""
+        ...
+
+    def close(self) -> None:
+        """End its processes."""
+        ...
+
+
+class Lane:
+    """Grades variants one after the other; where the template dies, once more with another."""
+
+    def __init__(self, processes: Processes, make: Callable[[Template], Grader], speed_measured: bool) -> None:
+        self.processes, self.make, self.speed_measured = processes, make, speed_measured
+        self.grader: Grader | None = None
+
+    def do(self, variant: TaskVariant) -> Case:
+        """The verdict on one variant."""
+        said = ""
+        for _ in range(2):
+            template = self.processes.template
+            if self.grader is None or self.grader.template is not template:
+                self.grader = self.make(template)
+            try:
+                with self.processes.quiet.working():
+                    return self.grader.grade(variant, speed_measured=self.speed_measured)
+            except TemplateDied as error:
+                said = str(error)
+                self.processes.drop(template)
+            except OSError as error:
+                return Case(detail=f"grading met {error}"[:300])
+        return Case(detail=f"{said}, twice")
+
+    def close(self) -> None:
+        """End the reference process."""
+        if self.grader is not None:
+            self.grader.close()

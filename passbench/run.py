@@ -16,117 +16,29 @@ Reads nothing beyond its arguments and writes nothing lasting; `passbench.result
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from passbench.check import PASS_LEVEL, Comparison, compare, merge
-from passbench.clock import PairTiming, Plan, environment, time_windows
-from passbench.evidence import doubt_of, partial_matches
-from passbench.isolate import Child, End, Limits, Template, TemplateDied
-from passbench.lanes import Quiet, side_by_side
+from passbench.clock import environment, time_windows
+from passbench.evidence import doubt_of
+from passbench.grading import Case, Journal, Progress, Settled, row_of, silent, weighed
+from passbench.grading import Graded as Graded
+from passbench.grading import Settings as Settings
+from passbench.grading import Timing as Timing
+from passbench.isolate import Child, End, Template, TemplateDied
+from passbench.lanes import Lane, Quiet, side_by_side
 from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
-from passbench.sandbox import LEVELS, NONE, at_least
+from passbench.sandbox import LEVELS
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
-from schemas.rows import CORRECT_VERDICTS, Environment, EvalResult, Task, TaskVariant, TimingVerdict, Verdict
+from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
 SLACK = 2**16
 """Bytes a candidate's answer may hold beyond twice the expected outputs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a submission is graded."""
-
-    device: str = "cpu"
-    """Device kind: cpu or cuda."""
-    draws: int = 3
-    """Input draws a variant, each with a fresh seed."""
-    timeout_s: float = 120.0
-    """Most seconds of one answer of a candidate, compilation included."""
-    reference_timeout_s: float = 300.0
-    """Most seconds of one answer of the reference."""
-    limits: Limits = field(default_factory=Limits)
-    """What a child may use."""
-    plan: Plan = field(default_factory=lambda: Plan(pairs=12, inner_us=3000.0, max_seconds=3.0))
-    """The clock's plan, for both baselines."""
-    inductor: bool = True
-    """Whether default Inductor is timed too."""
-    isolation: str = LEVELS[-1]
-    """The highest isolation level that is tried for the candidate's process."""
-    require_isolation: str = LEVELS[0]
-    """Nothing is graded where less than this level is reached."""
-    workers: int = 1
-    """Variants graded side by side, where the candidate's speed is not measured; whatever is timed is timed alone."""
-
-    def __post_init__(self) -> None:
-        if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
-            raise ValueError(
-                "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
-                f"not {self.device}, {self.draws} and {self.timeout_s:g}"
-            )
-        if self.workers < 1:
-            raise ValueError(f"settings need at least one worker, not {self.workers}")
-        at_least(self.isolation, self.require_isolation)  # both are names of levels
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Raw times of one variant, stored beside its result."""
-
-    index: int
-    """TaskVariant.index."""
-    side: str
-    """What was timed against eager: candidate or inductor."""
-    verdict: str
-    """TimingVerdict."""
-    speedup: float
-    """eager / side."""
-    eager_us: tuple[float, ...]
-    """Eager time a call of every pair, microseconds."""
-    side_us: tuple[float, ...]
-    """The side's time a call of every pair, microseconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graded:
-    """Everything that grading one submission on one task gave."""
-
-    results: tuple[EvalResult, ...]
-    """One row a variant, by index."""
-    environment: Environment
-    """Where it ran."""
-    timings: tuple[Timing, ...]
-    """Raw samples."""
-    settings: Settings
-    """How it was graded."""
-    measures: Mapping[str, str] = field(default_factory=dict)
-    """Each measure of isolation on the last candidate's process: "yes", or why not."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Case:
-    """What is known so far of one variant; becomes an EvalResult."""
-
-    verdict: Verdict = Verdict.HARNESS_ERROR
-    rule: str = ""
-    detail: str = ""
-    isolation: str = NONE
-    measures: Mapping[str, str] = field(default_factory=dict)
-    killed: bool = False
-    """Whether a process was killed by something outside: one more try decides."""
-    matches: int = 0
-    comparison: Comparison | None = None
-    timing: PairTiming | None = None
-    timings: list[Timing] = field(default_factory=list)
-    inductor_speedup: float | None = None
-
-    def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
-        """Settle on a verdict."""
-        self.verdict, self.detail, self.rule = verdict, detail, rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,33 +51,6 @@ class _Draw:
     nbytes: int
     facts: Account
     """What the reference does to memory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
-    """One variant that is done."""
-
-    row: EvalResult
-    """Its result, before the variants are weighed against each other."""
-    timings: tuple[Timing, ...] = ()
-    """Its raw samples."""
-
-
-class Journal(Protocol):
-    """What is settled so far, kept by the caller; see `passbench.journal`."""
-
-    done: Mapping[int, Settled]
-
-    def add(self, settled: Settled) -> None:
-        """Keep one more."""
-        ...
-
-
-Progress = Callable[[EvalResult], None]
-
-
-def _silent(row: EvalResult) -> None:
-    """Report no progress."""
 
 
 class _ReferenceFailed(Exception):
@@ -221,7 +106,7 @@ class Harness:
 
     def grade(
         self, submission: Submission, task: Task, variants: Sequence[TaskVariant], *,
-        progress: Progress = _silent, journal: Journal | None = None,
+        progress: Progress = silent, journal: Journal | None = None,
     ) -> Graded:  # fmt: skip
         """Grade a frozen submission on all variants, those in the journal left out.
 
@@ -237,18 +122,21 @@ class Harness:
         try:
             facts = inspect_sources(submission, max_patterns=task.max_patterns)
         except Rejected as error:
-            cases = [_Case(verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
-            rows = [_row(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
+            cases = [Case(verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
+            rows = [row_of(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
             return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
         speed = self.settings.device == "cuda" or not facts.uses_triton
         done = dict(journal.done) if journal else {}
         measures: Mapping[str, str] = {}
         todo = [variant for variant in ordered if variant.index not in done]
         self.template  # noqa: B018  # one that cannot be started at all is no variant's verdict
-        for variant, case in side_by_side(
-            todo, lambda: _Lane(self, submission, facts, task, speed), 1 if speed else self.settings.workers, self.stop
-        ):
-            settled = Settled(row=_row(case, variant, submission, env, speed=speed), timings=tuple(case.timings))
+        lanes = 1 if speed else self.settings.workers
+
+        def grader(template: Template) -> _Grader:
+            return _Grader(template, submission, facts, task, self.settings, self.quiet)
+
+        for variant, case in side_by_side(todo, lambda: Lane(self, grader, speed), lanes, self.stop):
+            settled = Settled(row=row_of(case, variant, submission, env, speed=speed), timings=tuple(case.timings))
             done[variant.index], measures = settled, case.measures or measures
             if journal:
                 journal.add(settled)
@@ -259,60 +147,18 @@ class Harness:
         )  # fmt: skip
 
 
-def weighed(rows: Sequence[EvalResult]) -> tuple[EvalResult, ...]:
-    """The rows of one task, those without a match told apart by what happened to the others."""
-    partial = partial_matches([row.verdict for row in rows])
-    return tuple(replace(row, verdict=Verdict.PARTIAL_MATCH) if i in partial else row for i, row in enumerate(rows))
-
-
 def grade(
     submission: Submission,
     task: Task,
     variants: Sequence[TaskVariant],
     settings: Settings,
     *,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     journal: Journal | None = None,
 ) -> Graded:
     """Grade one frozen submission on one task; see `Harness.grade`."""
     with Harness(settings) as harness:
         return harness.grade(submission, task, variants, progress=progress, journal=journal)
-
-
-class _Lane:
-    """Grades variants one after the other; where the template dies, once more with another."""
-
-    def __init__(self, harness: Harness, submission: Submission, facts: Facts, task: Task, speed: bool) -> None:
-        self.harness, self.speed = harness, speed
-        self.job = (submission, facts, task)
-        self.grader: _Grader | None = None
-
-    def do(self, variant: TaskVariant) -> _Case:
-        """The verdict on one variant."""
-        said = ""
-        for _ in range(2):
-            template = self.harness.template
-            try:
-                with self.harness.quiet.working():
-                    return self.grader_of(template).grade(variant, speed_measured=self.speed)
-            except TemplateDied as error:
-                said = str(error)
-                self.harness.drop(template)
-            except OSError as error:
-                return _Case(detail=f"grading met {error}"[:300])
-        return _Case(detail=f"{said}, twice")
-
-    def grader_of(self, template: Template) -> "_Grader":
-        """The grader of a template."""
-        if self.grader is None or self.grader.template is not template:
-            submission, facts, task = self.job
-            self.grader = _Grader(template, submission, facts, task, self.harness.settings, self.harness.quiet)
-        return self.grader
-
-    def close(self) -> None:
-        """End the reference process."""
-        if self.grader is not None:
-            self.grader.close()
 
 
 class _Grader:
@@ -327,14 +173,14 @@ class _Grader:
         self.quiet = quiet
         self.reference: Child | None = None
 
-    def grade(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
+    def grade(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
         """The verdict on one variant; where a process was killed by something outside, that of a second try."""
         case = self.attempt(variant, speed_measured=speed_measured)
         return self.attempt(variant, speed_measured=speed_measured) if case.killed else case
 
-    def attempt(self, variant: TaskVariant, *, speed_measured: bool) -> _Case:
+    def attempt(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
         """One try."""
-        case = _Case()
+        case = Case()
         try:
             draws = self.expected(variant)
             candidate = self.template.fork("candidate", self.submission.files)
@@ -392,7 +238,7 @@ class _Grader:
             )
         return draws
 
-    def time_inductor(self, case: _Case, variant: TaskVariant) -> None:
+    def time_inductor(self, case: Case, variant: TaskVariant) -> None:
         """Time default Inductor against eager in the reference process; a failure of it leaves the speed-up unknown."""
         plan = {name: getattr(self.settings.plan, name) for name in self.settings.plan.__slots__}
         try:
@@ -410,7 +256,7 @@ class _Grader:
 
     # --- candidate --------------------------------------------------------------------------------------------------
     def ask_candidate(
-        self, child: Child, request: Header, case: _Case, limit: int = SLACK
+        self, child: Child, request: Header, case: Case, limit: int = SLACK
     ) -> tuple[Header, list[bytearray]] | None:
         """An answer of the candidate, or None after the case was settled by what went wrong."""
         try:
@@ -431,7 +277,7 @@ class _Grader:
             return None
         return header, blobs
 
-    def judge(self, child: Child, variant: TaskVariant, draws: Sequence[_Draw], case: _Case) -> None:
+    def judge(self, child: Child, variant: TaskVariant, draws: Sequence[_Draw], case: Case) -> None:
         """Load, run on every draw, repeat the first, and only then read and compare; settles the verdict."""
         if self.ask_candidate(child, self.load(variant), case) is None:
             return
@@ -461,9 +307,9 @@ class _Grader:
         return {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes, "ghost": ghost,
                 "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions}  # fmt: skip
 
-    def haunt(self, variant: TaskVariant, draws: Sequence[_Draw], case: _Case) -> None:
+    def haunt(self, variant: TaskVariant, draws: Sequence[_Draw], case: Case) -> None:
         """Run again in a fresh process where kernels do nothing: outputs that are right even so are no kernel's."""
-        child, ghost = self.template.fork("candidate", self.submission.files), _Case()
+        child, ghost = self.template.fork("candidate", self.submission.files), Case()
         try:
             if self.ask_candidate(child, self.load(variant, ghost=True), ghost) is None:
                 return
@@ -479,7 +325,7 @@ class _Grader:
         case.comparison = None
         case.fail(Verdict.INTEGRITY, "the outputs are the same when no kernel runs", rule="ghost")
 
-    def account(self, child: Child, call: Header, case: _Case) -> Header | None:
+    def account(self, child: Child, call: Header, case: Case) -> Header | None:
         """The candidate's account of one call, whose outputs it holds; None after the case was settled."""
         answer = self.ask_candidate(child, call, case)
         if answer is None:
@@ -494,7 +340,7 @@ class _Grader:
             return None
         return answer[0]
 
-    def read(self, child: Child, index: int, limit: int, case: _Case) -> list[Any] | None:
+    def read(self, child: Child, index: int, limit: int, case: Case) -> list[Any] | None:
         """The outputs of a held call; None after the case was settled."""
         answer = self.ask_candidate(child, {"do": "read", "index": index}, case, limit)
         if answer is None:
@@ -505,7 +351,7 @@ class _Grader:
             case.fail(Verdict.INTEGRITY, f"malformed outputs: {error}", rule="protocol")
             return None
 
-    def settle(self, case: _Case, comparisons: Sequence[Comparison], outputs: Sequence[list[Any]]) -> None:
+    def settle(self, case: Case, comparisons: Sequence[Comparison], outputs: Sequence[list[Any]]) -> None:
         """The verdict from all comparisons and from the two runs on the first draw (first and next to last)."""
         worst = merge(comparisons)
         case.comparison = worst if worst.max_abs_error is not None else None
@@ -516,7 +362,7 @@ class _Grader:
         if again.correct_from is None or again.correct_from > PASS_LEVEL:
             case.fail(Verdict.NONDETERMINISTIC, f"two runs on one input differ: {again.detail}")
 
-    def time(self, child: Child, case: _Case, variant: TaskVariant) -> None:
+    def time(self, child: Child, case: Case, variant: TaskVariant) -> None:
         """Time candidate against eager, each in its process, by this process's clock and on inputs of fresh seeds."""
         seed = secrets.randbits(62)
 
@@ -544,7 +390,7 @@ class _Grader:
             )
         )  # fmt: skip
 
-    def finish(self, child: Child, case: _Case) -> None:
+    def finish(self, child: Child, case: Case) -> None:
         """Demand the final record; without it everything before counts for nothing."""
         answer = self.ask_candidate(child, {"do": "finish"}, case)
         if answer is not None and answer[0].get("final") is not True:
@@ -561,19 +407,3 @@ class _Grader:
 def _was_killed(end: End) -> bool:
     """Whether SIGKILL ended it and was not ours: memory ran short, or someone sent it, perhaps itself."""
     return end.signal == 9 and not end.killed
-
-
-def _row(case: _Case, variant: TaskVariant, submission: Submission, env: Environment, *, speed: bool) -> EvalResult:
-    correct = case.verdict in CORRECT_VERDICTS
-    errors = case.comparison if correct or case.verdict in (Verdict.WRONG_VALUE, Verdict.NONDETERMINISTIC) else None
-    timing = case.timing if correct and speed else None
-    return EvalResult(
-        task_id=variant.task_id, index=variant.index, submission=submission.digest, environment=env.environment,
-        verdict=case.verdict, rule=case.rule, detail=case.detail, matches=case.matches,
-        correct_from=errors.correct_from if errors else None,
-        max_abs_error=errors.max_abs_error if errors else None,
-        max_rel_error=errors.max_rel_error if errors else None,
-        speed_measured=speed, speedup=timing.speedup if timing else None,
-        ci_low=timing.ci_low if timing else None, ci_high=timing.ci_high if timing else None,
-        inductor_speedup=case.inductor_speedup, isolation=case.isolation,
-    )  # fmt: skip

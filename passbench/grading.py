@@ -1,0 +1,162 @@
+"""What a grading is asked and what it gives: settings, results, raw times, and the case of one variant on its way.
+
+    settings = Settings(draws=3)
+    graded.results                               # one EvalResult a variant
+    row_of(case, variant, submission, environment, speed=False)
+
+Reads and writes nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from passbench.check import Comparison
+from passbench.clock import PairTiming, Plan
+from passbench.evidence import partial_matches
+from passbench.isolate import Limits
+from passbench.sandbox import LEVELS, NONE, at_least
+from passbench.submission import Submission
+from schemas.rows import CORRECT_VERDICTS, Environment, EvalResult, TaskVariant, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a submission is graded."""
+
+    device: str = "cpu"
+    """Device kind: cpu or cuda."""
+    draws: int = 3
+    """Input draws a variant, each with a fresh seed."""
+    timeout_s: float = 120.0
+    """Most seconds of one answer of a candidate, compilation included."""
+    reference_timeout_s: float = 300.0
+    """Most seconds of one answer of the reference."""
+    limits: Limits = field(default_factory=Limits)
+    """What a child may use."""
+    plan: Plan = field(default_factory=lambda: Plan(pairs=12, inner_us=3000.0, max_seconds=3.0))
+    """The clock's plan, for both baselines."""
+    inductor: bool = True
+    """Whether default Inductor is timed too."""
+    isolation: str = LEVELS[-1]
+    """The highest isolation level that is tried for the candidate's process."""
+    require_isolation: str = LEVELS[0]
+    """Nothing is graded where less than this level is reached."""
+    workers: int = 1
+    """Variants graded side by side, where the candidate's speed is not measured; whatever is timed is timed alone."""
+
+    def __post_init__(self) -> None:
+        if self.device not in ("cpu", "cuda") or self.draws < 1 or not self.timeout_s > 0:
+            raise ValueError(
+                "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
+                f"not {self.device}, {self.draws} and {self.timeout_s:g}"
+            )
+        if self.workers < 1:
+            raise ValueError(f"settings need at least one worker, not {self.workers}")
+        at_least(self.isolation, self.require_isolation)  # both are names of levels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Raw times of one variant, stored beside its result."""
+
+    index: int
+    """TaskVariant.index."""
+    side: str
+    """What was timed against eager: candidate or inductor."""
+    verdict: str
+    """TimingVerdict."""
+    speedup: float
+    """eager / side."""
+    eager_us: tuple[float, ...]
+    """Eager time a call of every pair, microseconds."""
+    side_us: tuple[float, ...]
+    """The side's time a call of every pair, microseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graded:
+    """Everything that grading one submission on one task gave."""
+
+    results: tuple[EvalResult, ...]
+    """One row a variant, by index."""
+    environment: Environment
+    """Where it ran."""
+    timings: tuple[Timing, ...]
+    """Raw samples."""
+    settings: Settings
+    """How it was graded."""
+    measures: Mapping[str, str] = field(default_factory=dict)
+    """Each measure of isolation on the last candidate's process: "yes", or why not."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Case:
+    """What is known so far of one variant; becomes an EvalResult."""
+
+    verdict: Verdict = Verdict.HARNESS_ERROR
+    rule: str = ""
+    detail: str = ""
+    isolation: str = NONE
+    measures: Mapping[str, str] = field(default_factory=dict)
+    killed: bool = False
+    """Whether a process was killed by something outside: one more try decides."""
+    matches: int = 0
+    comparison: Comparison | None = None
+    timing: PairTiming | None = None
+    timings: list[Timing] = field(default_factory=list)
+    inductor_speedup: float | None = None
+
+    def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
+        """Settle on a verdict."""
+        self.verdict, self.detail, self.rule = verdict, detail, rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One variant that is done."""
+
+    row: EvalResult
+    """Its result, before the variants are weighed against each other."""
+    timings: tuple[Timing, ...] = ()
+    """Its raw samples."""
+
+
+class Journal(Protocol):
+    """What is settled so far, kept by the caller; see `passbench.journal`."""
+
+    done: Mapping[int, Settled]
+
+    def add(self, settled: Settled) -> None:
+        """Keep one more."""
+        ...
+
+
+Progress = Callable[[EvalResult], None]
+
+
+def silent(row: EvalResult) -> None:
+    """Report no progress."""
+
+
+def weighed(rows: Sequence[EvalResult]) -> tuple[EvalResult, ...]:
+    """The rows of one task, those without a match told apart by what happened to the others."""
+    partial = partial_matches([row.verdict for row in rows])
+    return tuple(replace(row, verdict=Verdict.PARTIAL_MATCH) if i in partial else row for i, row in enumerate(rows))
+
+
+def row_of(case: Case, variant: TaskVariant, submission: Submission, env: Environment, *, speed: bool) -> EvalResult:
+    """The result that a case has come to."""
+    correct = case.verdict in CORRECT_VERDICTS
+    errors = case.comparison if correct or case.verdict in (Verdict.WRONG_VALUE, Verdict.NONDETERMINISTIC) else None
+    timing = case.timing if correct and speed else None
+    return EvalResult(
+        task_id=variant.task_id, index=variant.index, submission=submission.digest, environment=env.environment,
+        verdict=case.verdict, rule=case.rule, detail=case.detail, matches=case.matches,
+        correct_from=errors.correct_from if errors else None,
+        max_abs_error=errors.max_abs_error if errors else None,
+        max_rel_error=errors.max_rel_error if errors else None,
+        speed_measured=speed, speedup=timing.speedup if timing else None,
+        ci_low=timing.ci_low if timing else None, ci_high=timing.ci_high if timing else None,
+        inductor_speedup=case.inductor_speedup, isolation=case.isolation,
+    )  # fmt: skip
