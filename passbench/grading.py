@@ -15,6 +15,7 @@ from passbench.check import Comparison
 from passbench.clock import PairTiming, Plan
 from passbench.evidence import partial_matches
 from passbench.isolate import Limits
+from passbench.layers import check_layers, marked
 from passbench.sandbox import LEVELS, NONE, at_least
 from passbench.submission import Submission
 from schemas.rows import CORRECT_VERDICTS, Environment, EvalResult, TaskVariant, Verdict
@@ -42,6 +43,8 @@ class Settings:
     """The highest isolation level that is tried for the candidate's process."""
     require_isolation: str = LEVELS[0]
     """Nothing is graded where less than this level is reached."""
+    layers_off: tuple[str, ...] = ()
+    """Layers that are left out to prove what they do (`passbench.layers`); such results are never stored."""
     workers: int = 1
     """Variants graded side by side, where the candidate's speed is not measured; whatever is timed is timed alone."""
 
@@ -54,6 +57,11 @@ class Settings:
         if self.workers < 1:
             raise ValueError(f"settings need at least one worker, not {self.workers}")
         at_least(self.isolation, self.require_isolation)  # both are names of levels
+        check_layers(self.layers_off)
+
+    def has(self, layer: str) -> bool:
+        """Whether a layer is on."""
+        return layer not in self.layers_off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +102,7 @@ class Graded:
 class Case:
     """What is known so far of one variant; becomes an EvalResult."""
 
+    off: tuple[str, ...] = ()
     verdict: Verdict = Verdict.HARNESS_ERROR
     rule: str = ""
     detail: str = ""
@@ -152,7 +161,7 @@ def row_of(case: Case, variant: TaskVariant, submission: Submission, env: Enviro
     timing = case.timing if correct and speed else None
     return EvalResult(
         task_id=variant.task_id, index=variant.index, submission=submission.digest, environment=env.environment,
-        verdict=case.verdict, rule=case.rule, detail=case.detail, matches=case.matches,
+        verdict=case.verdict, rule=case.rule, detail=marked(case.detail, case.off), matches=case.matches,
         correct_from=errors.correct_from if errors else None,
         max_abs_error=errors.max_abs_error if errors else None,
         max_rel_error=errors.max_rel_error if errors else None,

@@ -54,6 +54,8 @@ def prepare(out: Path) -> None:
 
 def write_results(graded: "Graded", task: Task, submission: Submission, out: Path) -> Path:
     """Write one grading below `out`, replacing an earlier one of the same submission and task; -> its folder."""
+    if graded.settings.layers_off:
+        raise ValueError(f"results made without {', '.join(graded.settings.layers_off)} prove a layer; store none")
     final = out / f"{submission.name}-{submission.digest[:8]}-{task.task_id[:8]}"
     building = out / f".{final.name}.{os.getpid()}"
     try:

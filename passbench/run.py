@@ -120,9 +120,11 @@ class Harness:
         if self.settings.require_isolation != LEVELS[0]:
             self.template  # noqa: B018  # starting it refuses what is not isolated enough
         try:
-            facts = inspect_sources(submission, max_patterns=task.max_patterns)
+            rules = self.settings.has("D4.policy")
+            facts = inspect_sources(submission, max_patterns=task.max_patterns, rules=rules)
         except Rejected as error:
-            cases = [Case(verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
+            off = self.settings.layers_off
+            cases = [Case(off=off, verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
             rows = [row_of(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
             return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
         speed = self.settings.device == "cuda" or not facts.uses_triton
@@ -180,14 +182,14 @@ class _Grader:
 
     def attempt(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
         """One try."""
-        case = Case()
+        case = Case(off=self.settings.layers_off)
         try:
             draws = self.expected(variant)
             candidate = self.template.fork("candidate", self.submission.files)
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
-                if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton:
+                if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
                     self.haunt(variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
                     self.time(candidate, case, variant)
@@ -289,7 +291,7 @@ class _Grader:
             account = self.account(child, call, case)
             if account is None:
                 return
-            doubt = doubt_of(account, draw.facts)
+            doubt = doubt_of(account, draw.facts, self.settings.layers_off)
             if doubt is not None:
                 case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
                 return
