@@ -30,7 +30,7 @@ class Catalog:
     defaults: Mapping[str, tuple[str, ...]]
     """Stratum -> names that come first in it."""
     heads: Mapping[str, str]
-    """Auto mapping -> stratum of the head classes listed besides the base class; empty: that of the family."""
+    """Auto mapping -> stratum of its head classes; empty, and for all other mappings: that of the family."""
     families: Mapping[str, tuple[str, ...]]
     """Stratum -> globs on transformers model types."""
     mappings: Mapping[str, str]

@@ -12,9 +12,11 @@ names of data/catalog/defaults.toml, then the rest in a seeded order.
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib.metadata import version
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -27,6 +29,7 @@ LICENSE = "apache-2.0"
 """Licence of the code of both libraries; configurations come with it."""
 SAMPLE = "sample"
 """ModelRef.library of a graph that is read instead of traced."""
+_HEADS = re.compile("MODEL_FOR_(.+)_MAPPING_NAMES")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,9 +176,28 @@ def _auto_mapping(name: str) -> Mapping[str, str | tuple[str, ...]]:
     return found
 
 
+@cache
+def head_mappings() -> tuple[str, ...]:
+    """Every task that the installed transformers has an auto mapping for ("CAUSAL_LM"), in alphabetical order."""
+    from transformers.models.auto import modeling_auto
+
+    found = (_HEADS.fullmatch(attribute) for attribute in dir(modeling_auto))
+    return tuple(sorted(match[1] for match in found if match))
+
+
 def _classes(mapping: str, family: str) -> tuple[str, ...]:
     found = _auto_mapping(mapping).get(family, ())
     return (found,) if isinstance(found, str) else tuple(found)
+
+
+def base_classes(family: str) -> tuple[str, ...]:
+    """The class(es) of a model type without a head; empty if the library lists none."""
+    return _classes("", family)
+
+
+def head_classes(family: str) -> tuple[str, ...]:
+    """The class of a model type for every task it has one for, each once, by task."""
+    return tuple(dict.fromkeys(name for task in head_mappings() for name in _classes(task, family)))
 
 
 def _family_stratum(family: str, catalog: Catalog) -> str:
@@ -186,14 +208,18 @@ def _family_stratum(family: str, catalog: Catalog) -> str:
 
 
 def list_transformers(catalog: Catalog) -> list[ModelRef]:
-    """Base class and listed heads of every model type of the installed transformers, by model type."""
+    """Base class and all task heads of every model type of the installed transformers, by model type.
+
+    A head is in the stratum of the first mapping of `catalog.heads` that has it, else in that of its family.
+    """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     rows: dict[str, ModelRef] = {}
     for family in sorted(CONFIG_MAPPING_NAMES):
         stratum = _family_stratum(family, catalog)
-        placed = [(name, stratum) for name in _classes("", family)]
-        placed += [(name, own or stratum) for head, own in catalog.heads.items() for name in _classes(head, family)]
+        placed = [(name, stratum) for name in base_classes(family)]
+        placed += [(name, own or stratum) for task, own in catalog.heads.items() for name in _classes(task, family)]
+        placed += [(name, stratum) for name in head_classes(family)]
         for class_name, modality in placed:
             name = f"{family}/{class_name}"
             rows.setdefault(name, _row(library="transformers", name=name, family=family, modality=modality))
