@@ -3,7 +3,9 @@
 Reads one `TaskCandidate`; writes one `Task` and its `TaskVariant` rows, or a `Failure` of kind not_admitted.
 
 Every variant runs in eager on two draws of inputs. It is dropped if it raises, if an output is non-finite everywhere,
-if an output has one value only, or if a trivial solver agrees with it at tolerance level `level` on both draws:
+if an output has one value only, if a trivial solver agrees with it at tolerance level `level` on both draws, or if an
+op that computes is idle: left out (its first operand of the same form, or zeros, in place of what it gives), all
+outputs still pass, on both draws and on the first one scaled by each of `scales`, where small constants show.
 
 | solver   | returns                                                                                  |
 |----------|------------------------------------------------------------------------------------------|
@@ -19,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from schemas.graph import Graph
+from schemas.graph import Graph, Node
+from schemas.roles import short_name
 from schemas.rows import Failure, FailureKind, Task, TaskCandidate, TaskVariant, Text, content_id, row_key
 
 if TYPE_CHECKING:
@@ -29,6 +32,14 @@ if TYPE_CHECKING:
 
     Outputs = list[torch.Tensor | int | float | bool | None]
 
+PASS = -5
+"""`passbench.check.PASS_LEVEL`, known without loading torch."""
+IDLE_BY_NATURE = frozenset(
+    "to type type_as float half bfloat16 double clone contiguous detach view reshape flatten unflatten permute t mT T "
+    "transpose movedim swapaxes squeeze unsqueeze expand expand_as broadcast_to view_as reshape_as getitem chunk split "
+    "unbind narrow select repeat".split()
+)
+"""Ops that may well return what they were given: they are not asked whether they show."""
 SOLVERS = ("zeros", "constant", "identity")
 """Trivial solvers that every variant of an admitted task rejects."""
 
@@ -43,6 +54,8 @@ class AdmitConfig:
     """Tolerance level (`passbench.check`) at which trivial solvers must fail."""
     seeds: tuple[int, int] = (11, 12)
     """Seeds of the two draws of inputs."""
+    scales: tuple[float, ...] = (1e-3, 1e2)
+    """Factors of floating inputs at which an op must show, if it does not at 1."""
     max_patterns: int = 100
     """Task.max_patterns."""
     max_functions: int = 1
@@ -105,19 +118,29 @@ def why_not(graph: Graph, config: AdmitConfig) -> str:
     except (RuntimeError, TypeError, ValueError, IndexError, AssertionError) as error:
         text = str(error).strip().splitlines()
         return f"does not run: {type(error).__name__}: {text[0] if text else ''}"
-    return _degenerate(first) or _degenerate(second) or _solved(first, second, config.level)
+    return (
+        _degenerate(first)
+        or _degenerate(second)
+        or _solved(first, second, config.level)
+        or _idle(graph, (first, second), config.scales)
+    )
 
 
 def _draw(graph: Graph, seed: int) -> _Draw:
+    from passbench.inputs import materialize
+
+    outputs = _run(graph, materialize(graph, seed=seed))
+    return _Draw(inputs=materialize(graph, seed=seed), outputs=outputs)
+
+
+def _run(graph: Graph, inputs: "Sequence[Input]") -> "Outputs":
     import torch
     from torch.utils import _pytree as pytree
 
-    from passbench.inputs import materialize
     from schemas.fx import lower
 
     with torch.no_grad():
-        outputs = pytree.tree_leaves(lower(graph)(*materialize(graph, seed=seed)))
-    return _Draw(inputs=materialize(graph, seed=seed), outputs=outputs)
+        return pytree.tree_leaves(lower(graph)(*inputs))
 
 
 def _degenerate(draw: _Draw) -> str:
@@ -134,6 +157,62 @@ def _degenerate(draw: _Draw) -> str:
     return ""
 
 
+def _idle(graph: Graph, draws: Sequence[_Draw], scales: Sequence[float]) -> str:
+    """The first op that could be left out of a graph wherever it is tried, as a reason."""
+    waiting = [index for index, node in graph.calls() if len(node.outputs) == 1 and _may_not_idle(graph, node)]
+    for inputs, expected in _tried(graph, draws, scales):
+        waiting = [index for index in waiting if _agrees(expected, _without(graph, index, inputs), PASS)]
+    return f"an op may be left out: {short_name(graph.nodes[waiting[0]].target)}" if waiting else ""
+
+
+def _may_not_idle(graph: Graph, node: Node) -> bool:
+    """Whether an op makes values of its own: no cast, copy or view, nothing that is known without input."""
+    return bool(node.inputs) and short_name(node.target) not in IDLE_BY_NATURE and "dropout" not in node.target
+
+
+def _tried(graph: Graph, draws: Sequence[_Draw], scales: Sequence[float]) -> "Iterator[tuple[list[Input], Outputs]]":
+    """(inputs, expected outputs) of the draws, then of the first one scaled."""
+    for draw in draws:
+        yield draw.inputs, draw.outputs
+    for scale in scales:
+        inputs = [_scaled(value, scale) for value in draws[0].inputs]
+        yield inputs, _run(graph, inputs)
+
+
+def _scaled(value: "Input", scale: float) -> "Input":
+    import torch
+
+    return value * scale if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _without(graph: Graph, index: int, inputs: "Sequence[Input]") -> "Outputs":
+    """What a graph gives without one of its ops."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    from schemas.fx import lower
+
+    class Without(torch.fx.Interpreter):
+        """Runs a module and leaves one call out."""
+
+        def run_node(self, n: torch.fx.Node) -> object:
+            result = super().run_node(n)
+            if n is not left_out or not isinstance(result, torch.Tensor):
+                return result
+            operands = [self.env[k] for k in n.all_input_nodes]
+            forms = [
+                k
+                for k in operands
+                if isinstance(k, torch.Tensor) and (k.shape, k.dtype) == (result.shape, result.dtype)
+            ]
+            return forms[0].clone() if forms else torch.zeros_like(result)
+
+    module = lower(graph)
+    left_out = list(module.graph.nodes)[index]
+    with torch.no_grad():
+        return pytree.tree_leaves(Without(module).run(*inputs))
+
+
 def _solved(first: _Draw, second: _Draw, level: int) -> str:
     """The first trivial solver that agrees on both draws, as a reason."""
     for name, answers in (
@@ -148,10 +227,21 @@ def _solved(first: _Draw, second: _Draw, level: int) -> str:
 
 
 def _agrees(expected: "Outputs", actual: "Outputs", level: int) -> bool:
+    """Whether all outputs agree at a level; the first values of each are asked first, since most answers are no."""
     from passbench.check import compare
 
-    found = compare(expected, actual).correct_from
-    return found is not None and found <= level
+    for want, got in ((_heads(expected), _heads(actual)), (expected, actual)):
+        found = compare(want, got).correct_from
+        if found is None or found > level:
+            return False
+    return True
+
+
+def _heads(outputs: "Outputs") -> "Outputs":
+    """The first values of every output; a tensor whose form differs keeps a form that differs."""
+    import torch
+
+    return [item[(slice(4),) * item.dim()] if isinstance(item, torch.Tensor) else item for item in outputs]
 
 
 def _filled(draw: _Draw, value: float | None) -> "Outputs":

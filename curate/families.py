@@ -8,7 +8,7 @@ order: (1) largest gain, sqrt(op transitions (producer, consumer) that no earlie
 families that contain it)), so that what is widespread weighs as much as what is long, (2) least overlap with any
 earlier pick, (3) rule "maximal", (4) compute ops, (5) document frequency, (6) a seeded hash; a family at least
 `max_likeness` alike to an earlier pick (Jaccard index of the two sets of transitions) is passed over. Members at
-distinct shapes times `dtypes` give the variants.
+distinct shapes times `dtypes` give the variants; where they are too few, the members at other sizes (`curate.resize`).
 
 Split: picks that share a topology, or at least `same_side` of the transitions of the smaller one, form a cluster, and
 whole clusters are dealt out: to test in a seeded order while they fit, the rest to train. So no structure, no topology
@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from curate.resize import points, resize
 from schemas.canonical import canonicalize
 from schemas.graph import Graph, TensorSpec
 from schemas.roles import short_name
@@ -46,10 +47,12 @@ class FamiliesConfig:
     """Fewest variants a candidate: one shape in three dtypes."""
     dtypes: tuple[str, ...] = FLOATS
     """Floating dtypes that every shape is offered in."""
+    other_sizes: bool = True
+    """Whether pieces are offered at other sizes too, where they fill up the variants."""
     min_compute_ops: int = 2
     """Fewest compute ops of a piece."""
     max_mib: int = 64
-    """Most MiB of all values of one piece together, as mined."""
+    """Most MiB of all values of one piece together."""
     max_likeness: float = 0.8
     """Jaccard index of op transitions from which on a family is too like an earlier pick."""
     same_side: float = 0.75
@@ -110,9 +113,13 @@ def _unusable(piece: Subgraph, config: FamiliesConfig) -> str:
         return "not a fusible piece"
     if piece.num_compute_ops < config.min_compute_ops:
         return f"fewer than {config.min_compute_ops} compute ops"
-    if sum(spec.nbytes for node in piece.graph.nodes for spec in node.outputs) > config.max_mib * MIB:
+    if not _is_small(piece.graph, config):
         return f"larger than {config.max_mib} MiB"
     return ""
+
+
+def _is_small(graph: Graph, config: FamiliesConfig) -> bool:
+    return sum(spec.nbytes for node in graph.nodes for spec in node.outputs) <= config.max_mib * MIB
 
 
 def transitions(piece: Subgraph) -> Transitions:
@@ -214,19 +221,28 @@ def _together(one: _Family, other: _Family, config: FamiliesConfig) -> bool:
 
 # --- variants -------------------------------------------------------------------------------------------------------
 def _variants(members: Sequence[Subgraph], config: FamiliesConfig) -> list[TaskVariant]:
-    """Every member in every dtype, members of new shapes first, each distinct graph once, at most `config.variants`."""
-    most = sum(len(config.dtypes) if dtype_of(piece.graph) in FLOATS else 1 for piece in members)
-    if most < config.min_variants:
-        return []
+    """Distinct graphs, at most `config.variants`: members in every dtype, new shapes first, then at other sizes."""
     found: dict[str, TaskVariant] = {}
-    for piece in _new_shapes_first(members):
+    for origin, shaped in _shaped(members, config):
         for dtype in config.dtypes:
-            graph = retype(piece.graph, dtype)
-            if graph is None or len(found) == config.variants:
-                continue
-            key = canonicalize(graph, free_outputs=True).keys.exact
-            found.setdefault(key, _variant(len(found), key, piece.key, graph))
+            graph = retype(shaped, dtype)
+            if graph is not None:
+                key = canonicalize(graph, free_outputs=True).keys.exact
+                found.setdefault(key, _variant(len(found), key, origin, graph))
+            if len(found) == config.variants:
+                return list(found.values())
     return list(found.values())
+
+
+def _shaped(members: Sequence[Subgraph], config: FamiliesConfig) -> Iterator[tuple[str, Graph]]:
+    """(key of the mined piece, graph) at every mined shape, then at other sizes."""
+    ordered = _new_shapes_first(members)
+    yield from ((piece.key, piece.graph) for piece in ordered)
+    for piece in ordered if config.other_sizes else ():
+        for point in points(piece.graph):
+            graph = resize(piece.graph, point)
+            if graph is not None and _is_small(graph, config):
+                yield piece.key, graph
 
 
 def _new_shapes_first(members: Sequence[Subgraph]) -> list[Subgraph]:

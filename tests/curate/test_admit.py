@@ -15,7 +15,7 @@ ZEROS, ONES, NORMAL = '{"kind":"zeros"}', '{"kind":"ones"}', '{"kind":"normal","
 
 
 def candidate_of(*graphs):
-    (candidate,) = propose(subgraphs=[piece(graph) for graph in graphs], config=FamiliesConfig())
+    (candidate,) = propose(subgraphs=[piece(graph) for graph in graphs], config=FamiliesConfig(other_sizes=False))
     return candidate
 
 
@@ -62,6 +62,35 @@ def compare_far(x):
 )  # fmt: skip
 def test_what_a_trivial_solver_passes_is_dropped(function, inputs, inits, reason):
     assert why_not(graph_of(function, *inputs, inits=inits), CONFIG) == reason
+
+
+def bias_free(x):
+    return torch.relu(x) + 1e-9
+
+
+def bounded(x):
+    return torch.sigmoid(x).clamp(max=2.0)
+
+
+def small_scale(x):
+    return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6)
+
+
+def cast_only(x):
+    return torch.relu(x.to(torch.float32)) * 3.0
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (bias_free, "an op may be left out: add"),
+        (bounded, "an op may be left out: clamp"),
+        (small_scale, ""),
+        (cast_only, ""),
+    ],
+)
+def test_an_op_that_never_shows_is_a_reason_but_for_casts_and_small_constants(function, reason):
+    assert why_not(graph_of(function, torch.zeros(4, 8)), CONFIG) == reason
 
 
 def test_nearly_constant_output_is_dropped_by_the_mean():

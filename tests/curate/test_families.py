@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from curate.families import FamiliesConfig, propose, retype
+from schemas.canonical import canonicalize
 from schemas.fx import propagate
 from schemas.rows import Skipped, TaskCandidate
 from tests.curate.pieces import add_gelu, graph_of, mul_add_relu, pair, piece, scaled_softmax
@@ -31,7 +32,7 @@ def split_rows(rows):
 
 
 def test_one_shape_in_three_dtypes_makes_three_variants():
-    ((candidate,), skipped) = split_rows(propose(subgraphs=[SOFTMAX], config=FamiliesConfig()))
+    ((candidate,), skipped) = split_rows(propose(subgraphs=[SOFTMAX], config=FamiliesConfig(other_sizes=False)))
     assert [(v.index, v.dtype, v.shapes) for v in candidate.variants] == [
         (0, "float32", "2x16"),
         (1, "float16", "2x16"),
@@ -43,11 +44,28 @@ def test_one_shape_in_three_dtypes_makes_three_variants():
 
 
 def test_members_at_other_shapes_join_the_family_and_its_provenance():
-    candidates, _ = split_rows(propose(subgraphs=[GELU, GELU_WIDE], config=FamiliesConfig()))
+    config = FamiliesConfig(other_sizes=False)
+    candidates, _ = split_rows(propose(subgraphs=[GELU, GELU_WIDE], config=config))
     (candidate,) = candidates
     assert [v.shapes for v in candidate.variants] == ["4x8, 4x8"] * 3 + ["2x64, 2x64"] * 3
     assert candidate.families == ("bert", "gpt2")
     assert len({v.subgraph for v in candidate.variants}) == 6
+
+
+def test_other_sizes_fill_up_the_variants_and_keep_family_and_origin():
+    ((candidate,), _) = split_rows(propose(subgraphs=[SOFTMAX], config=FamiliesConfig(variants=10)))
+    assert [v.shapes for v in candidate.variants] == ["2x16"] * 3 + ["2x32"] * 3 + ["2x8"] * 3 + ["2x64"]
+    assert {v.origin for v in candidate.variants} == {SOFTMAX.key}
+    keys = [canonicalize(v.graph, free_outputs=True).keys for v in candidate.variants]
+    assert {key.structure for key in keys} == {SOFTMAX.structure} and len({key.exact for key in keys}) == 10
+
+
+def test_other_sizes_stay_within_the_memory_of_a_piece():
+    large = piece(graph_of(scaled_softmax, torch.zeros(1, 2**21)))
+    ((candidate,), _) = split_rows(
+        propose(subgraphs=[large], config=FamiliesConfig(max_mib=32, dtypes=("float32",), min_variants=1))
+    )
+    assert [v.shapes for v in candidate.variants] == ["1x2097152", "1x1048576"], "4 x 2097152 is beyond 32 MiB"
 
 
 def test_every_variant_states_the_specs_that_its_ops_give():
