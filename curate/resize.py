@@ -6,8 +6,9 @@
 Is: symbols found by trial, not by comparing integers. A *length* (tokens, rows, columns, frames, or a width that no
 parameter has) is a set of places (dimensions of inputs, sizes written in arguments) that holds a given dimension, can
 change together, and from which no single place can be left out: from all places of that size, one after the other is
-left as it was wherever the graph still propagates, so that square scores with a square mask stay square. What reaches a parameter belongs to the architecture: it stays. The *batch* is all leading
-dimensions of size 1 of the inputs, and what is written of them, less what may not change with them.
+left as it was wherever the graph still propagates, so that square scores with a square mask stay square. What reaches
+a parameter belongs to the architecture: it stays. The *batch* is all leading dimensions of size 1 of the inputs, and
+what is written of them, less what may not change with them.
 Reads a graph, writes nothing; loads torch to propagate.
 """
 

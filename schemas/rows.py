@@ -1,11 +1,11 @@
 """Every row that is not a graph: frozen, slotted, keyword-only; field docs are the literals under the fields.
 
 Is: the nouns of the funnel, in order: ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member,
-Relation, Occurrence, Subgraph, Pick, Environment, Profile, TaskCandidate, Task, TaskVariant, EvalResult; Failure beside
-all.
+Relation, Occurrence, Subgraph, Pick, Environment, Profile, LongTail, TaskCandidate, Task, TaskVariant,
+EvalResult; Failure beside all.
 Each row type names its identity in `KEY`; ids are content hashes made by `content_id`, never random, never positions.
 Reads and writes nothing. `schemas.arrow` derives the Arrow schema from the annotations, `data.card` the field docs.
-The three rows of identity stand in `schemas.class_rows`.
+The three rows of identity stand in `schemas.class_rows`, that of the long tail in `schemas.longtail_rows`.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from schemas.class_rows import CanonicalGraph as CanonicalGraph
 from schemas.class_rows import Member as Member
 from schemas.class_rows import Relation as Relation
 from schemas.graph import Graph
+from schemas.longtail_rows import LongTail as LongTail
 
 SCHEMA_VERSION = "2"
 """Version of all row types together; a change of any field raises it."""
@@ -598,6 +599,6 @@ class Failure:
 
 ROW_TYPES: tuple[type, ...] = (
     ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member, Relation, Occurrence, Subgraph, Pick,
-    Environment, Profile, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
+    Environment, Profile, LongTail, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
 )  # fmt: skip
 """All row types, in funnel order."""
