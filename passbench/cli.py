@@ -10,21 +10,27 @@ line on standard error.
 
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from passbench.isolate import TemplateDied
 from passbench.report import print_report, score_lines
-from passbench.results import prepare, read_results, write_results
+from passbench.results import finished, prepare, read_results, write_results
 from passbench.sandbox import LEVELS
 from passbench.score import PRESETS, Preset, score_task, summarise
+from passbench.submission import Submission
 from passbench.tasks import Shelf
-from schemas.rows import EvalResult, Verdict
+from schemas.rows import EvalResult, Task, TaskVariant, Verdict
 from schemas.source import source_of
+
+if TYPE_CHECKING:
+    from passbench.run import Settings
 
 DEFAULT_TASKS = Path("runs/default")
 app = typer.Typer(
@@ -109,9 +115,17 @@ def run(
     require_isolation: Annotated[
         str, typer.Option(help=f"Grade nothing below this isolation level: {', '.join(LEVELS)}.")
     ] = LEVELS[0],
+    workers: Annotated[
+        int, typer.Option(help="Variants graded side by side where no speed is measured; 0: one a core.")
+    ] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Grade again what is already graded.")] = False,
     preset: PresetOption = "passnet",
 ) -> None:
-    """Grade a submission on a task: verdict, error and speed a variant, and the score."""
+    """Grade a submission on a task: verdict, error and speed a variant, and the score.
+
+    A run that was stopped goes on where it stopped, and a finished one is shown again, as long as submission, task,
+    harness, machine and settings are the same.
+    """
     from passbench.submission import Rejected, freeze
 
     settings_of_score = _preset(preset)
@@ -131,15 +145,15 @@ def run(
         _fail(error)
     console = _console()
     try:
-        from passbench.run import Settings, grade
+        from passbench.run import Settings
 
+        lanes = workers or len(os.sched_getaffinity(0))
         settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor,
-                            require_isolation=require_isolation)  # fmt: skip
-        graded = grade(frozen, found, variants, settings, progress=lambda row: _progress(console, row))
-        folder = write_results(graded, found, frozen, out)
-    except (ValueError, OSError) as error:
+                            require_isolation=require_isolation, workers=lanes)  # fmt: skip
+        job = Job(submission=frozen, task=found, variants=variants, settings=settings)
+        folder, rows = _graded(console, job, out, fresh)
+    except (ValueError, OSError, TemplateDied) as error:
         _fail(error)
-    rows = graded.results
     if {row.verdict for row in rows} == {Verdict.REJECTED}:
         typer.echo(f"passbench: rejected ({rows[0].rule}): {rows[0].detail}; results in {folder}", err=True)
         raise typer.Exit(1)
@@ -189,6 +203,43 @@ def _device(name: str) -> str:
     if name == "cuda":
         raise ValueError("torch finds no GPU on this machine; choose --device cpu or auto")
     return "cpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What one `passbench run` grades."""
+
+    submission: Submission
+    """The frozen submission."""
+    task: Task
+    """The task."""
+    variants: Sequence[TaskVariant]
+    """Its variants."""
+    settings: "Settings"
+    """How it is graded."""
+
+
+def _graded(console: Console, job: Job, out: Path, fresh: bool) -> tuple[Path, Sequence[EvalResult]]:
+    """The results and their folder: found there, or made, from where an earlier run stopped."""
+    from passbench.journal import Journal, key_of
+    from passbench.run import grade
+
+    submission, task = job.submission, job.task
+    key = key_of(submission, task, job.variants, job.settings)
+    known = None if fresh else finished(out, submission, task, key)
+    if known:
+        typer.echo("already graded, with the same submission, task, harness and machine; --fresh grades it again")
+        return known.folder, known.rows
+    journal = Journal(out, submission, task, key)
+    if fresh:
+        journal.forget()
+    if journal.done:
+        typer.echo(f"{len(journal.done)} of {task.num_variants} variants are already graded; the rest follows")
+    graded = grade(submission, task, job.variants, job.settings, progress=lambda row: _progress(console, row),
+                   journal=journal)  # fmt: skip
+    folder = write_results(graded, task, submission, out, key)
+    journal.forget()
+    return folder, graded.results
 
 
 def _progress(console: Console, row: EvalResult) -> None:

@@ -134,7 +134,10 @@ class Settled:
 class Journal(Protocol):
     """What is settled so far, kept by the caller; see `passbench.journal`."""
 
-    done: Mapping[int, Settled]
+    @property
+    def done(self) -> Mapping[int, Settled]:
+        """Settled variants by index."""
+        ...
 
     def add(self, settled: Settled) -> None:
         """Keep one more."""

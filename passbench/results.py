@@ -52,12 +52,21 @@ def prepare(out: Path) -> None:
         ) from error
 
 
-def write_results(graded: "Graded", task: Task, submission: Submission, out: Path) -> Path:
-    """Write one grading below `out`, replacing an earlier one of the same submission and task; -> its folder."""
+def folder_name(submission: Submission, task: Task) -> str:
+    """The name of the folder of a submission's results on a task."""
+    return f"{submission.name}-{submission.digest[:8]}-{task.task_id[:8]}"
+
+
+def write_results(graded: "Graded", task: Task, submission: Submission, out: Path, key: str = "") -> Path:
+    """Write one grading below `out`, replacing an earlier one of the same submission and task; -> its folder.
+
+    `key` says under which task, submission, harness, environment and settings it was made (`passbench.journal`).
+    """
     if graded.settings.layers_off:
         raise ValueError(f"results made without {', '.join(graded.settings.layers_off)} prove a layer; store none")
-    final = out / f"{submission.name}-{submission.digest[:8]}-{task.task_id[:8]}"
+    final = out / folder_name(submission, task)
     building = out / f".{final.name}.{os.getpid()}"
+    _sweep(out, final.name)
     try:
         building.mkdir(parents=True)
         tables: Sequence[tuple[str, Sequence[Any], type]] = (
@@ -69,13 +78,33 @@ def write_results(graded: "Graded", task: Task, submission: Submission, out: Pat
             sink = pa.BufferOutputStream()  # in memory first: a full disk then meets a plain write
             pq.write_table(to_table(rows, cls), sink, compression="zstd")
             (building / f"{name}.parquet").write_bytes(sink.getvalue())
-        (building / "results.json").write_text(json.dumps(_readable(graded, task, submission), indent=1) + "\n")
+        (building / "results.json").write_text(
+            json.dumps({"key": key, **_readable(graded, task, submission)}, indent=1) + "\n"
+        )
         shutil.rmtree(final, ignore_errors=True)
         os.replace(building, final)
     except OSError as error:
         shutil.rmtree(building, ignore_errors=True)
         raise ValueError(f"cannot write results to {final}: {error.strerror}; choose another with --out") from error
     return final
+
+
+def finished(out: Path, submission: Submission, task: Task, key: str) -> Stored | None:
+    """The results of an earlier grading under the same key, if it was finished."""
+    folder = out / folder_name(submission, task)
+    try:
+        same = json.loads((folder / "results.json").read_text()).get("key") == key
+        return _read_one(folder) if same else None
+    except (OSError, ValueError):
+        return None
+
+
+def _sweep(out: Path, name: str) -> None:
+    """Remove what killed processes left unfinished."""
+    for path in out.glob(f".{name}.*"):
+        owner = path.suffix[1:]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def read_results(folder: Path) -> list[Stored]:
