@@ -11,8 +11,7 @@ Makes its own tasks and submissions below the temporary folder and removes them;
 | cpu_task10        | processor seconds of that, all processes together                                                |
 | seconds_loop      | the same variants in a loop: one new python process a graph, no isolation and no ghost run      |
 | cpu_loop          | processor seconds of that                                                                        |
-| speedup_vs_loop   | cpu_task10        | processor seconds of that, all processes together                                                |
-| seconds_loop / seconds_task10                                                                    |
+| speedup_vs_loop   | seconds_loop / seconds_task10                                                                    |
 | isolation         | weakest isolation level of those 10 results                                                      |
 | verdicts_equal    | whether the loop and the harness call the same variants right                                    |
 | parallel_tasks    | tasks graded once by one lane and once by two                                                    |

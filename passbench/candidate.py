@@ -21,6 +21,7 @@ from passbench.inputs import materialize
 from passbench.launches import Launches
 from passbench.match import Pattern, PatternError, rewrite_pass, trace_pattern
 from passbench.ownership import Watch
+from passbench.rewrites import Outline, outline
 from passbench.submission import GRAPH_PASS, Rejected
 from passbench.wire import Header, encode
 from schemas.fx import lower
@@ -40,6 +41,7 @@ class Candidate:
         self.diagnosis: list[str] = []
         self.failure: BaseException | None = None
         self.held: list[list[Any]] = []
+        self.rewrite: dict[str, Outline] = {}
         self.state = snapshot()
         self.launches = Launches(ghost=request.get("ghost", False)).__enter__()
         sys.path.insert(0, "submission")
@@ -66,9 +68,11 @@ class Candidate:
         outputs = self.called(inputs)
         facts = watch.facts(outputs, past)
         self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
+        rewrite, self.rewrite = self.rewrite, {}  # told once
         return {
             "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
             "launches": self.launches.count, "replaced": self.replaced, "state": changes(self.state, snapshot())[:8],
+            "rewrite": rewrite,
         }  # fmt: skip
 
     def called(self, inputs: Sequence[Any]) -> list[Any]:
@@ -96,10 +100,12 @@ class Candidate:
     def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
         """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
         self.matches, self.replaced, self.diagnosis = 0, 0, []
+        before = outline(gm.graph)
         try:
             for module in self.passes:
                 gm = self.apply(module, gm, example_inputs)
             gm.graph.lint()
+            self.rewrite = {"before": before, "after": outline(gm.graph)}
         except (PassFailed, PatternError, Rejected) as error:
             self.failure = error if not isinstance(error, PatternError) else _compile_error(error)
             raise

@@ -11,7 +11,7 @@ line on standard error.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -190,7 +190,9 @@ def score(
             total = summarise([found for _, found in scores])
         except (ValueError, OSError) as error:
             _fail(error)
-        typer.echo(f"{total.tasks} tasks: {total.score:.3f} (95% interval {total.ci_low:.3f} to {total.ci_high:.3f})")
+        known = total.ci_low is not None and total.ci_high is not None
+        ends = f"95% interval {total.ci_low:.3f} to {total.ci_high:.3f}" if known else "too few for an interval"
+        typer.echo(f"{total.tasks} tasks: {total.score:.3f} ({ends})")
 
 
 def _device(name: str) -> str:
@@ -237,7 +239,7 @@ def _graded(console: Console, job: Job, out: Path, fresh: bool) -> tuple[Path, S
         typer.echo(f"{len(journal.done)} of {task.num_variants} variants are already graded; the rest follows")
     graded = grade(submission, task, job.variants, job.settings, progress=lambda row: _progress(console, row),
                    journal=journal)  # fmt: skip
-    folder = write_results(graded, task, submission, out, key)
+    folder = write_results(replace(graded, key=key), task, submission, out, job.variants)
     journal.forget()
     return folder, graded.results
 

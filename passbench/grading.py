@@ -96,6 +96,12 @@ class Graded:
     """How it was graded."""
     measures: Mapping[str, str] = field(default_factory=dict)
     """Each measure of isolation on the last candidate's process: "yes", or why not."""
+    numerics: tuple[tuple[int, float, float], ...] = ()
+    """(TaskVariant.index, error of the candidate, error of eager) against the float64 oracle, where there is one."""
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """Path -> text of what is kept for the report: graphs before and after the passes, kernels Inductor generated."""
+    key: str = ""
+    """Which task, submission, harness, environment and settings it was made under (`passbench.journal`)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,6 +121,9 @@ class Case:
     timing: PairTiming | None = None
     timings: list[Timing] = field(default_factory=list)
     inductor_speedup: float | None = None
+    errors: tuple[float, float] | None = None
+    """Errors of the candidate and of eager against the float64 oracle."""
+    artifacts: dict[str, str] = field(default_factory=dict)
 
     def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
         """Settle on a verdict."""
@@ -129,6 +138,10 @@ class Settled:
     """Its result, before the variants are weighed against each other."""
     timings: tuple[Timing, ...] = ()
     """Its raw samples."""
+    errors: tuple[float, float] | None = None
+    """As in Case."""
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """As in Graded, of this variant."""
 
 
 class Journal(Protocol):
@@ -155,6 +168,21 @@ def weighed(rows: Sequence[EvalResult]) -> tuple[EvalResult, ...]:
     """The rows of one task, those without a match told apart by what happened to the others."""
     partial = partial_matches([row.verdict for row in rows])
     return tuple(replace(row, verdict=Verdict.PARTIAL_MATCH) if i in partial else row for i, row in enumerate(rows))
+
+
+def settled_of(case: Case, row: EvalResult) -> Settled:
+    """A case that is done, with what is kept beside its result."""
+    return Settled(row=row, timings=tuple(case.timings), errors=case.errors, artifacts=case.artifacts)
+
+
+def gather(done: Sequence[Settled], env: Environment, settings: Settings, measures: Mapping[str, str]) -> Graded:
+    """Everything that the variants of one task, in order, gave."""
+    return Graded(
+        results=weighed([item.row for item in done]), environment=env, settings=settings, measures=measures,
+        timings=tuple(timing for item in done for timing in item.timings),
+        numerics=tuple((item.row.index, *item.errors) for item in done if item.errors),
+        artifacts={f"{item.row.index:03}/{name}": text for item in done for name, text in item.artifacts.items()},
+    )  # fmt: skip
 
 
 def row_of(case: Case, variant: TaskVariant, submission: Submission, env: Environment, *, speed: bool) -> EvalResult:

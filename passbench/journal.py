@@ -74,7 +74,9 @@ class Journal:
             if raw["key"] != self.key:
                 return None
             row = EvalResult(**{**raw["row"], "verdict": Verdict(raw["row"]["verdict"])})
-            return Settled(row=row, timings=tuple(map(_timing, raw["timings"])))
+            errors = raw["errors"] and (raw["errors"][0], raw["errors"][1])
+            timings = tuple(map(_timing, raw["timings"]))
+            return Settled(row=row, timings=timings, errors=errors, artifacts=raw["artifacts"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -3,8 +3,10 @@
     folder = write_results(graded, task, submission, Path("results"))
     for item in read_results(Path("results")): item.task, item.rows
 
-Writes OUT/<submission>-<hash>-<task>/results.parquet (EvalResult), tasks.parquet, environments.parquet, results.json
-(the same with settings and raw times). Scores are not stored: `passbench.score` computes them from the rows.
+Writes OUT/<submission>-<hash>-<task>/: results.parquet (EvalResult), tasks.parquet, environments.parquet,
+variants.parquet (the graphs), results.json (rows, settings, raw times, errors), submission/ (the frozen files) and
+artifacts/ (graphs before and after the passes, kernels Inductor generated). Scores are not stored: `passbench.score`
+computes them from the rows.
 """
 
 import json
@@ -20,7 +22,7 @@ import pyarrow.parquet as pq
 
 from passbench.submission import Submission
 from schemas.arrow import from_table, to_table
-from schemas.rows import SCHEMA_VERSION, Environment, EvalResult, Task
+from schemas.rows import SCHEMA_VERSION, Environment, EvalResult, Task, TaskVariant
 
 if TYPE_CHECKING:
     from passbench.run import Graded
@@ -57,11 +59,10 @@ def folder_name(submission: Submission, task: Task) -> str:
     return f"{submission.name}-{submission.digest[:8]}-{task.task_id[:8]}"
 
 
-def write_results(graded: "Graded", task: Task, submission: Submission, out: Path, key: str = "") -> Path:
-    """Write one grading below `out`, replacing an earlier one of the same submission and task; -> its folder.
-
-    `key` says under which task, submission, harness, environment and settings it was made (`passbench.journal`).
-    """
+def write_results(
+    graded: "Graded", task: Task, submission: Submission, out: Path, variants: Sequence[TaskVariant] = ()
+) -> Path:
+    """Write one grading below `out`, replacing an earlier one of the same submission and task; -> its folder."""
     if graded.settings.layers_off:
         raise ValueError(f"results made without {', '.join(graded.settings.layers_off)} prove a layer; store none")
     final = out / folder_name(submission, task)
@@ -73,13 +74,19 @@ def write_results(graded: "Graded", task: Task, submission: Submission, out: Pat
             ("results", graded.results, EvalResult),
             ("tasks", [task], Task),
             ("environments", [graded.environment], Environment),
+            ("variants", variants, TaskVariant),
         )
         for name, rows, cls in tables:
             sink = pa.BufferOutputStream()  # in memory first: a full disk then meets a plain write
             pq.write_table(to_table(rows, cls), sink, compression="zstd")
             (building / f"{name}.parquet").write_bytes(sink.getvalue())
+        submission.write_to(building / "submission")
+        for name, text in graded.artifacts.items():
+            path = building / "artifacts" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", errors="replace")
         (building / "results.json").write_text(
-            json.dumps({"key": key, **_readable(graded, task, submission)}, indent=1) + "\n"
+            json.dumps({"key": graded.key, **_readable(graded, task, submission)}, indent=1) + "\n"
         )
         shutil.rmtree(final, ignore_errors=True)
         os.replace(building, final)
@@ -135,4 +142,5 @@ def _readable(graded: "Graded", task: Task, submission: Submission) -> dict[str,
         "isolation": dict(graded.measures),
         "results": [asdict(row) for row in graded.results],
         "timings": [asdict(timing) for timing in graded.timings],
+        "numerics": [{"index": index, "error": error, "eager_error": own} for index, error, own in graded.numerics],
     }

@@ -23,14 +23,16 @@ from typing import Any
 from passbench.check import PASS_LEVEL, Comparison, compare, merge
 from passbench.clock import environment, time_windows
 from passbench.evidence import doubt_of
-from passbench.grading import Case, Journal, Progress, Settled, row_of, silent, weighed
+from passbench.grading import Case, Journal, Progress, gather, row_of, settled_of, silent
 from passbench.grading import Graded as Graded
 from passbench.grading import Settings as Settings
 from passbench.grading import Timing as Timing
 from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
+from passbench.numerics import worst_errors
 from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
+from passbench.rewrites import rewrite_texts
 from passbench.sandbox import LEVELS
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
@@ -138,15 +140,12 @@ class Harness:
             return _Grader(template, submission, facts, task, self.settings, self.quiet)
 
         for variant, case in side_by_side(todo, lambda: Lane(self, grader, speed), lanes, self.stop):
-            settled = Settled(row=row_of(case, variant, submission, env, speed=speed), timings=tuple(case.timings))
+            settled = settled_of(case, row_of(case, variant, submission, env, speed=speed))
             done[variant.index], measures = settled, case.measures or measures
             if journal:
                 journal.add(settled)
             progress(settled.row)
-        return Graded(
-            results=weighed([done[variant.index].row for variant in ordered]), environment=env, settings=self.settings,
-            timings=tuple(timing for variant in ordered for timing in done[variant.index].timings), measures=measures,
-        )  # fmt: skip
+        return gather([done[variant.index] for variant in ordered], env, self.settings, measures)
 
 
 def grade(
@@ -248,7 +247,7 @@ class _Grader:
         except _ReferenceFailed as error:
             case.detail = case.detail or f"Inductor was not timed: {error}"
             return
-        case.inductor_speedup = header["speedup"]
+        case.inductor_speedup, case.artifacts["inductor.py"] = header["speedup"], header["code"]
         case.timings.append(
             Timing(
                 index=variant.index, side="inductor", verdict=header["verdict"], speedup=header["speedup"],
@@ -291,6 +290,8 @@ class _Grader:
             account = self.account(child, call, case)
             if account is None:
                 return
+            for text in rewrite_texts(account):
+                case.artifacts["graph.json"] = text
             doubt = doubt_of(account, draw.facts, self.settings.layers_off)
             if doubt is not None:
                 case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
@@ -301,8 +302,9 @@ class _Grader:
             if found is None:
                 return
             outputs.append(found)
-        pairs = zip(calls, outputs, strict=True)
-        self.settle(case, [compare(draw.expected, found, oracle=draw.oracle) for (draw, _), found in pairs], outputs)
+        pairs = [(draw, found) for (draw, _), found in zip(calls, outputs, strict=True)]
+        self.settle(case, [compare(draw.expected, found, oracle=draw.oracle) for draw, found in pairs], outputs)
+        case.errors = worst_errors((draw.expected, found, draw.oracle) for draw, found in pairs)
 
     def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
         """The request to load the submission on a variant."""

@@ -15,6 +15,10 @@ For t >= 1 correctness, speeds and failures are those of t = 1. `es_formula` is 
 geometric mean over subgraphs (s, s^(p+1) if s < 1, b if failed, 1 if failed but tolerated); `score_task` asserts that
 they agree. Task score AS = 10^(sum over t of w_t log10 ES_t), weights in WEIGHTS.
 
+Beside ES_t, which alone misleads (an empty pass scores 1, one false 10x cancels one failure): coverage, correctness and
+speed apart, fast_p, the same score with every s capped at its roofline ratio (`caps`, from `passbench.roofline`),
+and default Inductor as a baseline. `passbench.bootstrap` gives the interval over tasks.
+
 A row of verdict WRONG_VALUE is correct from its `correct_from` on, but was never timed: it counts with s = 1.
 HARNESS_ERROR and AMBIGUOUS_TIMING never count against the submission: they count as correct with s = 1.
 """
@@ -22,10 +26,9 @@ HARNESS_ERROR and AMBIGUOUS_TIMING never count against the submission: they coun
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-import numpy as np
-
+from passbench.bootstrap import mean_interval
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, Verdict
 
 CLASS_VERSION = "1"
@@ -134,14 +137,34 @@ class TaskScore:
     """Geometric mean of the measured speed-ups of correct subgraphs; None if none was measured."""
     fast_p: Mapping[float, float] | None
     """p -> share of subgraphs correct and faster than p; None if speed was not measured."""
+    winsorised: float | None
+    """AS with every s capped at its roofline ratio; None if no caps were given or speed was not measured."""
+    capped: int
+    """Subgraphs whose s was above its cap, that is, faster than the machine can move the data."""
+    inductor_speedup: float | None
+    """Geometric mean of default Inductor's speed-up over eager where it was timed; None if nowhere."""
+    inductor_score: float | None
+    """AS of default Inductor on the same subgraphs, taken as correct; None unless it was timed on all of them."""
+    over_inductor: float | None
+    """Geometric mean of candidate over Inductor where both were timed; None if nowhere."""
     harness_errors: int
     """Subgraphs that the harness failed to grade; they count 1."""
     verdicts: Mapping[str, int]
     """Verdict -> number of subgraphs, missing ones under "missing"."""
 
 
-def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_speed: bool = False) -> TaskScore:
-    """Score the rows of one submission on one task; raises ValueError on foreign rows or on unmeasured speed."""
+def score_task(
+    rows: Iterable[EvalResult],
+    task: Task,
+    preset: Preset,
+    *,
+    unit_speed: bool = False,
+    caps: Mapping[int, float] | None = None,
+) -> TaskScore:
+    """Score the rows of one submission on one task; `caps` are roofline ratios by variant.
+
+    Raises ValueError on foreign rows or on unmeasured speed.
+    """
     by_index = _rows_by_index(list(rows), task)
     flat = [found[0] for found in by_index if len(found) == 1]
     unmeasured = [row for row in flat if row.verdict in CORRECT_VERDICTS and not row.speed_measured]
@@ -151,12 +174,11 @@ def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_s
             "there is no ES_t; ask for s = 1 (--unit-speed) to see what correctness alone gives"
         )
     outcomes = [outcome_of(found, unit_speed=bool(unmeasured)) for found in by_index]
-    es = {level: es_formula(outcomes, level, preset) for level in preset.levels}
-    for level, value in es.items():
-        assert math.isclose(value, es_mean(outcomes, level, preset), rel_tol=1e-9), "the two forms of ES_t differ"
     correct = [row for row in flat if row.verdict in CORRECT_VERDICTS]
     speeds = [row.speedup for row in correct if row.speedup is not None]
     verdicts = Counter(found[0].verdict.value if len(found) == 1 else MISSING for found in by_index)
+    es = es_curve(outcomes, preset)
+    bounded = None if unmeasured or caps is None else capped_outcomes(outcomes, caps)
     return TaskScore(
         task_id=task.task_id,
         submission=flat[0].submission if flat else "",
@@ -169,9 +191,38 @@ def score_task(rows: Iterable[EvalResult], task: Task, preset: Preset, *, unit_s
         correctness=len(correct) / task.num_variants,
         speedup=geometric_mean(speeds) if speeds else None,
         fast_p=None if unmeasured else fast_p(speeds, task.num_variants),
+        winsorised=None if bounded is None else task_score(es_curve(bounded, preset)),
+        capped=sum(one != two for one, two in zip(bounded or outcomes, outcomes, strict=True)),
+        **_baselines(flat, task.num_variants, preset),
         harness_errors=verdicts[Verdict.HARNESS_ERROR.value],
         verdicts=dict(sorted(verdicts.items())),
     )
+
+
+def _baselines(flat: Sequence[EvalResult], total: int, preset: Preset) -> dict[str, float | None]:
+    """What default Inductor gives on the same subgraphs, and the candidate over it."""
+    known = [row.inductor_speedup for row in flat if row.inductor_speedup is not None]
+    both = [row.speedup / row.inductor_speedup for row in flat if row.speedup and row.inductor_speedup]
+    same = [Outcome(correct_from=-10, speedup=speed, error_class="") for speed in known]
+    return {
+        "inductor_speedup": geometric_mean(known) if known else None,
+        "inductor_score": task_score(es_curve(same, preset)) if len(known) == total else None,
+        "over_inductor": geometric_mean(both) if both else None,
+    }
+
+
+def es_curve(outcomes: Sequence[Outcome], preset: Preset) -> dict[int, float]:
+    """ES_t by level, computed in both forms, which must agree."""
+    es = {level: es_formula(outcomes, level, preset) for level in preset.levels}
+    for level, value in es.items():
+        assert math.isclose(value, es_mean(outcomes, level, preset), rel_tol=1e-9), "the two forms of ES_t differ"
+    return es
+
+
+def capped_outcomes(outcomes: Sequence[Outcome], caps: Mapping[int, float]) -> list[Outcome]:
+    """The outcomes with every speed-up at most its cap, but never below 1; subgraphs without a cap stay."""
+    bounded = [min(item.speedup, max(caps.get(k, math.inf), 1.0)) for k, item in enumerate(outcomes)]
+    return [replace(item, speedup=speed) for item, speed in zip(outcomes, bounded, strict=True)]
 
 
 def outcome_of(found: Sequence[EvalResult], *, unit_speed: bool) -> Outcome:
@@ -242,9 +293,9 @@ class Summary:
 
     score: float
     """Geometric mean of the task scores."""
-    ci_low: float
-    """Lower end of its 95% interval, bootstrap over tasks."""
-    ci_high: float
+    ci_low: float | None
+    """Lower end of its 95% interval, bootstrap over tasks; None of too few tasks."""
+    ci_high: float | None
     """Upper end of it."""
     tasks: int
     """Number of tasks."""
@@ -253,10 +304,10 @@ class Summary:
 def summarise(scores: Sequence[TaskScore], *, seed: int = 0) -> Summary:
     """One number of several tasks; raises ValueError if they were scored under unequal settings."""
     require_comparable(scores)
-    logs = np.log([score.task_score for score in scores])
-    picks = np.random.default_rng(seed).integers(0, logs.size, size=(2000, logs.size))
-    low, high = np.quantile(logs[picks].mean(axis=1), [0.025, 0.975])
-    return Summary(score=math.exp(float(logs.mean())), ci_low=math.exp(low), ci_high=math.exp(high), tasks=len(scores))
+    logs = [math.log(score.task_score) for score in scores]
+    found = mean_interval(logs, seed=seed)
+    ends = (None, None) if found is None else (found.exp().low, found.exp().high)
+    return Summary(score=math.exp(math.fsum(logs) / len(logs)), ci_low=ends[0], ci_high=ends[1], tasks=len(scores))
 
 
 def require_comparable(scores: Sequence[TaskScore]) -> None:

@@ -24,6 +24,7 @@ import torch
 import torch._dynamo
 import torch._inductor.config
 import torch.utils._pytree as pytree
+from torch._inductor.utils import run_and_get_code
 
 from passbench.candidate import Candidate
 from passbench.clock import Plan, time_pairs
@@ -37,6 +38,8 @@ from passbench.wire import Header, WireClosed, encode, receive, send
 from schemas.fx import lower
 from schemas.graph import Graph
 
+MAX_CODE = 2**17
+"""Most characters that are kept of the kernels Inductor generates."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -68,13 +71,14 @@ class Reference:
         inputs = materialize(self.graph, seed=request["seed"], device=self.device)
         compiled = torch.compile(lower(self.graph).to(self.device), backend="inductor", dynamic=False)
         began = time.perf_counter()
-        compiled(*inputs)
+        _, code = run_and_get_code(compiled, *inputs)
         compile_s = time.perf_counter() - began
         self.call(*inputs)
         sync = synchroniser(self.device)
         timing = time_pairs(lambda: sync(self.call(*inputs)), lambda: sync(compiled(*inputs)), Plan(**request["plan"]))
         return {
             "speedup": timing.speedup, "compile_s": compile_s, "verdict": timing.verdict.value,
+            "code": "\n\n".join(code)[:MAX_CODE],
             "baseline_us": timing.baseline_samples_us, "candidate_us": timing.candidate_samples_us,
         }  # fmt: skip
 
