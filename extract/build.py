@@ -25,6 +25,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from extract.configs import transformers_config
+from extract.files import build_file
+from extract.zoos import build_diffusers, build_torchvision
 from schemas.rows import ModelConfig
 
 FAKE, REAL = "fake", "real"
@@ -137,7 +139,8 @@ def fake_scope(built: Built) -> Any:
 # --- libraries ------------------------------------------------------------------------------------------------------
 def _construct(row: ModelConfig) -> torch.nn.Module:
     settings = json.loads(row.config)
-    return _CONSTRUCTORS[row.library](row, settings)
+    model: torch.nn.Module = _CONSTRUCTORS[row.library](row, settings)
+    return model
 
 
 def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch.nn.Module:
@@ -183,7 +186,10 @@ def _construct_timm(row: ModelConfig, settings: dict[str, Any]) -> torch.nn.Modu
     return model
 
 
-_CONSTRUCTORS = {"transformers": _construct_transformers, "timm": _construct_timm}
+_CONSTRUCTORS = {
+    "transformers": _construct_transformers, "timm": _construct_timm, "torchvision": build_torchvision,
+    "diffusers": build_diffusers, "files": build_file,
+}  # fmt: skip
 
 
 # --- tensors of a model ---------------------------------------------------------------------------------------------

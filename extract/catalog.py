@@ -37,6 +37,8 @@ class Catalog:
     """Auto mapping -> stratum of the model types in it that no glob places."""
     timm: Mapping[str, tuple[str, ...]]
     """Stratum -> globs on timm modules."""
+    diffusers: Mapping[str, tuple[str, ...]]
+    """Stratum -> globs on classes of diffusers."""
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -47,7 +49,8 @@ def _read(name: str) -> dict[str, Any]:
 def load_catalog() -> Catalog:
     """Read and check the tables; raises ValueError if a line names an unknown stratum."""
     strata, defaults = _read("strata.toml"), _read("defaults.toml")
-    named = [*defaults, *strata["families"], *strata["timm"], *strata["mappings"].values(), *strata["heads"].values()]
+    globbed = [stratum for table in ("families", "timm", "diffusers") for stratum in strata[table]]
+    named = [*defaults, *globbed, *strata["mappings"].values(), *strata["heads"].values()]
     unknown = [name for name in named if name and name not in STRATA]
     if unknown:
         raise ValueError(f"data/catalog names the unknown stratum {unknown[0]!r}; known: {', '.join(STRATA)}")
@@ -57,6 +60,7 @@ def load_catalog() -> Catalog:
         families={key: tuple(globs) for key, globs in strata["families"].items()},
         mappings=strata["mappings"],
         timm={key: tuple(globs) for key, globs in strata["timm"].items()},
+        diffusers={key: tuple(globs) for key, globs in strata["diffusers"].items()},
     )
 
 

@@ -16,6 +16,8 @@ from importlib.metadata import version
 from typing import Any
 
 from extract.failures import LIBRARY_ERRORS, failure_row
+from extract.files import file_config
+from extract.zoos import diffusers_config, torchvision_config
 from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Text, content_id
 
 IRRELEVANT: tuple[tuple[str, str], ...] = (
@@ -77,6 +79,9 @@ def _resolve(row: ModelRef) -> ModelConfig:
         return _row(row, class_name="", library_version=row.revision, canonical=json.dumps({"sample": row.name}),
                     key=(row.revision,))  # fmt: skip
     library = row.library
+    if row.source == "files":
+        return _row(row, class_name=row.name.partition("/")[2], library_version=row.revision,
+                    canonical=file_config(row), key=(row.revision, file_config(row)))  # fmt: skip
     if row.source == "hub":
         library, (class_name, canonical) = "transformers", _of_repository(row)
     else:
@@ -164,4 +169,7 @@ def _of_repository(row: ModelRef) -> tuple[str, str]:
     return class_name, canonical_config(transformers_config(family, settings).to_dict())
 
 
-_RESOLVERS = {"transformers": _transformers_default, "timm": _timm_default}
+_RESOLVERS = {
+    "transformers": _transformers_default, "timm": _timm_default, "torchvision": torchvision_config,
+    "diffusers": diffusers_config,
+}  # fmt: skip

@@ -119,7 +119,10 @@ class WantedInput:
 
 
 def wanted_inputs(model: torch.nn.Module, row: ModelConfig) -> tuple[WantedInput, ...]:
-    """The keyword arguments a model is called with, in the order of its signature."""
+    """The keyword arguments a model is called with, in the order of its signature; a model may know them itself."""
+    known: tuple[WantedInput, ...] | None = getattr(model, "wanted_inputs", None)
+    if known is not None:
+        return known
     facts = facts_of(json.loads(row.config), getattr(model, "config", None))
     names = list(inspect.signature(model.forward).parameters)
     found = []

@@ -1,7 +1,8 @@
 """Stage `models`: which architectures there are, and a stratified pick of them.
 
 Source `installed` reads the installed transformers and timm (no network, nothing is built) and `data/catalog/`; `hub`
-asks a Hub for its models and keeps their configurations in a cache (`extract.hub`); `graphs` finds sample folders.
+asks a Hub for its models and keeps their configurations in a cache (`extract.hub`); `graphs` finds sample folders;
+`files` lists the modules of a person's own files in a child process (`extract.files`).
 
     rows = list(list_models(config=ModelsConfig(limit=40)))
     rows = list(list_models(config=ModelsConfig(select=("bert/*", "timm/resnet*"))))
@@ -22,11 +23,13 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from extract.catalog import OTHER, STRATA, Catalog, load_catalog, place
+from extract.files import list_files
+from extract.zoos import LICENSES, diffusers_family, diffusers_names, group_of, torchvision_names
 from schemas.rows import Failure, ModelRef, content_id
 
-SOURCES = ("installed", "hub", "graphs")
+SOURCES = ("installed", "hub", "graphs", "files")
 LICENSE = "apache-2.0"
-"""Licence of the code of both libraries; configurations come with it."""
+"""Licence of the code of the libraries, but for `extract.zoos.LICENSES`; configurations come with it."""
 SAMPLE = "sample"
 """ModelRef.library of a graph that is read instead of traced."""
 _HEADS = re.compile("MODEL_FOR_(.+)_MAPPING_NAMES")
@@ -37,11 +40,15 @@ class ModelsConfig:
     """Which models a build starts from."""
 
     sources: tuple[str, ...] = ("installed",)
-    """Where models are listed: installed, hub, graphs."""
+    """Where models are listed: installed, hub, graphs, files."""
     limit: int = 40
     """How many models to take at most, of each source."""
     samples: str = ""
     """Source graphs: folder below which sample folders are found."""
+    files: tuple[str, ...] = ()
+    """Source files: Python files ("my_models.py") or import paths ("package.module") with modules of one's own."""
+    files_digest: str = ""
+    """Source files: digest of their code, so that a change lists them anew."""
     hub_task: str = ""
     """Source hub: only models of this pipeline tag."""
     hub_license: str = ""
@@ -63,6 +70,8 @@ class ModelsConfig:
             raise ValueError(f"limit must be at least 1, not {self.limit}")
         if "graphs" in self.sources and not self.samples:
             raise ValueError("source graphs needs the folder of the samples: --samples FOLDER")
+        if "files" in self.sources and not self.files:
+            raise ValueError("source files needs a Python file or an import path: --files my_models.py")
 
 
 def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
@@ -75,9 +84,11 @@ def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
         yield from list_hub(config)
     if "graphs" in config.sources:
         yield from list_samples(config)
+    if "files" in config.sources:
+        yield from islice(list_files(config.files), config.limit)
     if "installed" in config.sources:
         catalog = load_catalog()
-        pool = [*list_transformers(catalog), *list_timm(catalog)]
+        pool = [*list_transformers(catalog), *list_timm(catalog), *list_torchvision(), *list_diffusers(catalog)]
         yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
 
 
@@ -158,11 +169,11 @@ def list_samples(config: ModelsConfig) -> Iterator[ModelRef]:
 
 
 # --- the installed libraries ----------------------------------------------------------------------------------------
-def _row(*, library: str, name: str, family: str, modality: str) -> ModelRef:
+def _row(*, library: str, name: str, family: str, modality: str, license: str = LICENSE) -> ModelRef:
     revision = f"{library} {version(library)}"
     return ModelRef(
         model=content_id("installed", name, revision), source="installed", name=name, revision=revision,
-        library=library, family=family, modality=modality, pipeline_tag="", license=LICENSE, gated=False,
+        library=library, family=family, modality=modality, pipeline_tag="", license=license, gated=False,
         downloads=0, tags=(),
     )  # fmt: skip
 
@@ -235,4 +246,23 @@ def list_timm(catalog: Catalog) -> list[ModelRef]:
         module = timm.models._registry._model_to_module[name]
         modality = place(module, catalog.timm) or "vision-conv"
         rows.append(_row(library="timm", name=f"timm/{name}", family=module, modality=modality))
+    return rows
+
+
+def list_torchvision() -> list[ModelRef]:
+    """Every float architecture of the installed torchvision, by name; its family is the module that defines it."""
+    return [
+        _row(library="torchvision", name=f"torchvision/{name}", family=module.split(".")[-1],
+             modality=group_of(module).modality, license=LICENSES["torchvision"])
+        for name, module in torchvision_names()
+    ]  # fmt: skip
+
+
+def list_diffusers(catalog: Catalog) -> list[ModelRef]:
+    """The classes of data/catalog/diffusers.toml that the installed diffusers has, by name."""
+    rows = []
+    for name in diffusers_names():
+        modality = place(name, catalog.diffusers) or "vision-transformer"
+        rows.append(_row(library="diffusers", name=f"diffusers/{name}", family=diffusers_family(name),
+                         modality=modality, license=LICENSES["diffusers"]))  # fmt: skip
     return rows

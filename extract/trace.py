@@ -31,6 +31,7 @@ from extract.failures import (
     failure_row,
     step,
 )  # fmt: skip
+from extract.files import FILES, located
 from extract.initialisers import describe_placeholders
 from extract.inputs import wanted_inputs
 from schemas.fx import lift, lower
@@ -60,6 +61,8 @@ class TraceConfig:
     """Threads of torch while values are compared."""
     samples: str = ""
     """Folder below which the sample folders of the source graphs are."""
+    files: tuple[str, ...] = ()
+    """Python files or import paths of the source files."""
     seed: int = 0
     """Seed of the values that graphs are compared on."""
 
@@ -96,6 +99,8 @@ def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failu
         if row.library == "sample":
             yield _read(row, config)
             return
+        if row.library == FILES:
+            row = located(row, config.files)
         traced = _trace_on_some_rung(row, config)
         records = [_admit(row, config, traced, index) for index in range(len(traced.graphs))]
     except LIBRARY_ERRORS as error:

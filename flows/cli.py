@@ -11,6 +11,7 @@ import json
 import traceback
 from collections.abc import Callable
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from dedup.families import survey
 from dedup.lookup import find, graph_of, names_of
 from dedup.picture import picture
 from dedup.twins import compare, lines_of
+from extract.files import absolute, digest
 from flows import config as configs
 from flows.build import Plan, build
 from flows.doctor import examine
@@ -46,9 +48,12 @@ Limit = Annotated[int | None, typer.Option(help="Most models. [default: 40]", sh
 Select = Annotated[list[str] | None, typer.Option(help="Pattern of model names, repeatable: 'bert*', 'timm/resnet50'.")]
 Workers = Annotated[int | None, typer.Option(help="Child processes at a time; never changes a table. [default: 2]",
                                              show_default=False)]  # fmt: skip
-Source = Annotated[list[str] | None, typer.Option(help="installed, hub or graphs, repeatable. [default: installed]",
+Source = Annotated[list[str] | None, typer.Option(help="installed, hub, graphs, files, repeatable [default: installed]",
                                                  show_default=False)]  # fmt: skip
 Samples = Annotated[Path | None, typer.Option(help="Folder of graphs in the sample layout; adds source graphs.")]
+Files = Annotated[list[str] | None, typer.Option(help="Python file or import path with your modules, repeatable; "
+                                                 "adds source files.")]  # fmt: skip
+Since = Annotated[str, typer.Option(help="Only models changed at this date or later, as 2026-11-01; adds source hub.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of every sampled choice. [default: 0]", show_default=False)]
 Preset = Annotated[str, typer.Option(help="default (about 40 architectures) or small (three, a first look).")]
 Setting = Annotated[list[str] | None, typer.Option("--set", help="STAGE.FIELD=VALUE (JSON), repeatable.")]
@@ -80,13 +85,20 @@ def _config(preset: str, settings: list[str] | None, **changes: Any) -> configs.
     return configs.with_settings(found, settings or [])
 
 
-def _sources(names: list[str], samples: Path | None) -> list[str]:
-    """The sources as settings of the stages that need them."""
-    if samples is None:
-        return [f"models.sources={json.dumps(names)}"] if names else []
-    folder = json.dumps(str(samples.resolve()))
-    chosen = json.dumps(list(dict.fromkeys([*names, "graphs"])))
-    return [f"models.sources={chosen}", f"models.samples={folder}", f"graphs.samples={folder}"]
+def _sources(names: list[str], samples: Path | None, files: list[str], since: str) -> list[str]:
+    """The sources as settings of the stages that need them; raises ValueError on a file or a date that is none."""
+    settings = []
+    if samples is not None:
+        names, folder = [*names, "graphs"], json.dumps(str(samples.resolve()))
+        settings += [f"models.samples={folder}", f"graphs.samples={folder}"]
+    if files:
+        names, found = [*names, "files"], [absolute(text) for text in files]
+        settings += [f"models.files={json.dumps(found)}", f"graphs.files={json.dumps(found)}"]
+        settings += [f"models.files_digest={digest(found)}"]
+    if since:
+        names = [*names, "hub"]
+        settings += [f"models.hub_since={json.dumps(date.fromisoformat(since).isoformat())}"]
+    return [f"models.sources={json.dumps(list(dict.fromkeys(names)))}", *settings] if names else []
 
 
 def _run_plan(out: Path, config: configs.BuildConfig, make: Callable[..., Plan]) -> None:
@@ -102,6 +114,8 @@ def build_command(
     select: Select = None,
     source: Source = None,
     samples: Samples = None,
+    files: Files = None,
+    since: Since = "",
     engine: Engine = "prefect",
     workers: Workers = None,
     seed: Seed = None,
@@ -120,11 +134,13 @@ def build_command(
     - `passnet build --preset small --out runs/first` takes a first look in a minute or two
     - `passnet build --select 'bert*' --select timm/resnet50` builds chosen models
     - `passnet build --source hub --limit 500` lists a Hub (HF_ENDPOINT, HF_TOKEN), fetches no weights
+    - `passnet build --since 2026-11-01` lists only the Hub's models that changed since then
+    - `passnet build --files my_models.py` builds modules of your own, in child processes with limits
     - `passnet build --samples folder` reads graphs in the published sample layout, without running their code
     - `passnet build --engine local` builds without an orchestrator
     """
     with _one_line_errors(debug):
-        settings = [*_sources(source or [], samples), *(settings or [])]
+        settings = [*_sources(source or [], samples, files or [], since), *(settings or [])]
         config = _config(
             preset, settings, limit=limit, select=tuple(select) if select else None, workers=workers, seed=seed
         )

@@ -20,8 +20,8 @@ from flows.stages import Stage
 from schemas.rows import SCHEMA_VERSION
 
 LIBRARIES = (
-    "passnet", "torch", "transformers", "timm", "torchvision", "triton", "numpy", "pyarrow", "xxhash", "networkx",
-    "prefect", "datasets", "huggingface_hub",
+    "passnet", "torch", "transformers", "timm", "torchvision", "diffusers", "triton", "numpy", "pyarrow", "xxhash",
+    "networkx", "prefect", "datasets", "huggingface_hub",
 )  # fmt: skip
 """Distributions whose versions a run records."""
 

@@ -84,7 +84,7 @@ class Stage:
     """Most shards at a time; 1 where a measurement must not be disturbed."""
 
 
-ZOO = ("transformers", "timm", "torch")
+ZOO = ("transformers", "timm", "torchvision", "diffusers", "torch")
 MINUTES = 60.0
 
 STAGES: tuple[Stage, ...] = (
