@@ -1,4 +1,4 @@
-"""The command line: `passnet build`, `run`, `status`, `show`, `same`, `find`, `families`, `doctor`.
+"""The command line: `passnet build`, `run`, `status`, `show`, `failures`, `same`, `find`, `families`, `doctor`.
 
     passnet build --limit 10 --out runs/first
     passnet show subgraphs --out runs/first
@@ -29,6 +29,8 @@ from extract.files import absolute, digest
 from flows import config as configs
 from flows.build import Plan, build
 from flows.doctor import examine
+from flows.failures import as_json as failures_as_json
+from flows.failures import chart, failures_of, print_failures
 from flows.progress import watcher
 from flows.report import funnel, read_record
 from flows.run import ConservationError
@@ -207,6 +209,34 @@ def show(
         else:
             producer_of(table)
         print_rows(_console(), store, table, (key, limit))
+
+
+@app.command("failures")
+def failures_command(
+    stage: Annotated[str, typer.Argument(help="Only this stage; empty takes all.")] = "",
+    out: Out = DEFAULT_OUT,
+    drawn: Annotated[Path | None, typer.Option("--chart", help="Also draw the bars, as SVG.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say why items of a run failed: count, share, cause, whether to try again, what to do, examples.
+
+    Examples:
+
+    - `passnet failures --out runs/first` explains every kind of failure of a run
+    - `passnet failures graphs --chart failures.svg` draws those of one stage as a bar chart as well
+    """
+    with _one_line_errors(debug):
+        if stage:
+            stage_named(stage)
+        found = failures_of(_existing(out), STAGES, stage)
+        if as_json:
+            typer.echo(json.dumps(failures_as_json(found)))
+        else:
+            print_failures(_console(), found)
+        if drawn is not None:
+            drawn.write_text(chart(found), encoding="utf-8")
+            typer.echo(f"chart: {drawn}", err=as_json)
 
 
 @app.command()

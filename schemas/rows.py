@@ -5,7 +5,8 @@ Relation, Occurrence, Subgraph, Pick, Environment, Profile, LongTail, TaskCandid
 EvalResult; Failure beside all.
 Each row type names its identity in `KEY`; ids are content hashes made by `content_id`, never random, never positions.
 Reads and writes nothing. `schemas.arrow` derives the Arrow schema from the annotations, `data.card` the field docs.
-The three rows of identity stand in `schemas.class_rows`, that of the long tail in `schemas.longtail_rows`.
+The rows of identity stand in `schemas.class_rows`, that of the long tail in `schemas.longtail_rows`, the kinds of
+failure in `schemas.failures`.
 """
 
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ import xxhash
 from schemas.class_rows import CanonicalGraph as CanonicalGraph
 from schemas.class_rows import Member as Member
 from schemas.class_rows import Relation as Relation
+from schemas.failures import ADVICE as ADVICE
+from schemas.failures import FailureKind as FailureKind
 from schemas.graph import Graph
 from schemas.longtail_rows import LongTail as LongTail
 
@@ -492,88 +495,6 @@ class Skipped:
     """`row_key` of the input row."""
     reason: str
     """Short fixed phrase: "over the budget of 40"."""
-
-
-class FailureKind(StrEnum):
-    """Why an item stopped: one closed list."""
-
-    GATED = "gated"
-    """The source wants an agreement before it hands out files."""
-    DISABLED = "disabled"
-    """The source has switched the repository off."""
-    REMOVED = "removed"
-    """The repository or its revision is gone, private or cannot be addressed."""
-    MISSING_CONFIG = "missing_config"
-    """The repository holds no config.json."""
-    MALFORMED_CONFIG = "malformed_config"
-    """config.json is no JSON object."""
-    TOO_LARGE = "too_large"
-    """config.json exceeds the size limit; it was not downloaded."""
-    REMOTE_CODE = "remote_code"
-    """The model needs code of its repository, which is never run."""
-    NETWORK = "network"
-    """The source did not answer, or not in full, in any attempt."""
-    CONFIG_UNSUPPORTED = "config_unsupported"
-    """The library cannot build this configuration."""
-    BUILD_ERROR = "build_error"
-    """The constructor raised."""
-    INPUT_MISMATCH = "input_mismatch"
-    """The synthesised inputs do not fit the model."""
-    DATA_DEPENDENT = "data_dependent"
-    """Forward code needs the value of a tensor that has none."""
-    DYNAMO_ERROR = "dynamo_error"
-    """Dynamo itself raised."""
-    GRAPH_BREAK = "graph_break"
-    """The call fell apart into pieces; none is admitted as a whole graph."""
-    NOT_REPRESENTABLE = "not_representable"
-    """A value, dtype or target that the IR does not hold."""
-    ROUNDTRIP = "roundtrip"
-    """IR -> FX -> IR is not the identity, or shapes differ after rebuilding."""
-    NUMERIC = "numeric"
-    """The rebuilt module's outputs differ from the traced module's."""
-    COMPILE_ERROR = "compile_error"
-    """Inductor raised."""
-    RUNTIME_ERROR = "runtime_error"
-    """The graph raised when run."""
-    NOT_ADMITTED = "not_admitted"
-    """A task on which a trivial solver passes, or with too few variants."""
-    TIMEOUT = "timeout"
-    """The child process exceeded its time."""
-    OOM = "oom"
-    """The child process exceeded its memory."""
-    CRASH = "crash"
-    """The child process died."""
-    UNKNOWN = "unknown"
-    """Anything else: a defect of the pipeline until classified."""
-
-
-ADVICE: dict[FailureKind, str] = {
-    FailureKind.GATED: "accept the repository's terms on its page and build with a token",
-    FailureKind.DISABLED: "nothing to do: the source does not serve it",
-    FailureKind.REMOVED: "list again; a private repository needs a token that may read it",
-    FailureKind.MISSING_CONFIG: "nothing to do: without config.json there is nothing to build",
-    FailureKind.MALFORMED_CONFIG: "nothing to do: the repository's config.json is broken at this revision",
-    FailureKind.TOO_LARGE: "raise max_bytes if the file is a configuration at all",
-    FailureKind.REMOTE_CODE: "nothing to do: code of repositories is never run",
-    FailureKind.NETWORK: "run the same command again: only what is missing is fetched",
-    FailureKind.CONFIG_UNSUPPORTED: "pick another configuration or add an adjustment to the table in extract",
-    FailureKind.BUILD_ERROR: "read the detail: the constructor's own message says what the configuration lacks",
-    FailureKind.INPUT_MISMATCH: "add an input rule for this family to the table in extract.inputs",
-    FailureKind.DATA_DEPENDENT: "needs a real-valued capture; raise the size limit of the real rung",
-    FailureKind.DYNAMO_ERROR: "read the detail; often fixed by a newer torch",
-    FailureKind.GRAPH_BREAK: "the reason is in the detail; pieces are kept only on request",
-    FailureKind.NOT_REPRESENTABLE: "extend the attribute grammar or the dtype table",
-    FailureKind.ROUNDTRIP: "a defect of schemas.fx: report it with the detail",
-    FailureKind.NUMERIC: "a defect of schemas.fx or a nondeterministic model: report it with the detail",
-    FailureKind.COMPILE_ERROR: "read the detail; the piece stays in the dataset without a profile",
-    FailureKind.RUNTIME_ERROR: "read the detail; the synthetic inputs may violate the op's contract",
-    FailureKind.NOT_ADMITTED: "nothing to do: the family stays in PassNet-Dataset, it only is no task",
-    FailureKind.TIMEOUT: "raise the stage's timeout",
-    FailureKind.OOM: "raise the stage's memory limit or lower the number of workers",
-    FailureKind.CRASH: "read the detail: it holds the end of the child's standard error",
-    FailureKind.UNKNOWN: "report it with the detail",
-}
-"""One line a kind: what a person can do about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
