@@ -141,7 +141,8 @@ def _stages(kind: KindCount) -> str:
 def bar(count: int, largest: int) -> str:
     """A bar of block characters, in eighths of a character; never empty."""
     eighths = max(1, round(count / largest * BAR * 8))
-    return "\u2588" * (eighths // 8) + ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")[eighths % 8]
+    rest: tuple[str, ...] = ("", *"\u258f\u258e\u258d\u258c\u258b\u258a\u2589")
+    return "\u2588" * (eighths // 8) + rest[eighths % 8]
 
 
 def _print_kind(console: Console, kind: KindCount) -> None:
