@@ -240,6 +240,25 @@ def failures_command(
 
 
 @app.command()
+def report(
+    out: Out = DEFAULT_OUT,
+    written: Annotated[Path, typer.Option("--page", help="Where to write the page.")] = Path("report.html"),
+    debug: Debug = False,
+) -> None:
+    """Write one self-contained page on the measured pieces: slow share, speed-ups, sizes, roofline, long tail.
+
+    Example:
+
+    - `passnet report --out runs/first --page first.html` needs a build whose pieces were measured
+    """
+    with _one_line_errors(debug):
+        from flows.mining_page import page
+
+        written.write_text(page(_existing(out)), encoding="utf-8")
+        typer.echo(f"report: {written}")
+
+
+@app.command()
 def same(
     left: Annotated[str, typer.Argument(help="A model's name, a key, a graph id, or a file with a graph as JSON.")],
     right: Annotated[str, typer.Argument(help="As LEFT.")],
