@@ -1,7 +1,7 @@
 """From models to graphs: list models, resolve their configurations, trace each distinct architecture once.
 
 Is:     three stages (`models`, `configs`, `trace`) and what they need: `catalog`, `build`, `inputs`, `capture`,
-        `initialisers`, `admission`, `failures`; `hub` (over `hub_session`) lists a Hub, `samples` reads and
+        `record` (with `known`), `ladder`, `scale`, `patches`, `initialisers`, `admission`, `failures`; `hub` (over `hub_session`) lists a Hub, `samples` reads and
         writes graphs in the published layout.
 Reads:  the installed transformers and timm, the tables in `data/catalog/`; on request a Hub or sample folders.
 Writes: the cache of the Hub source; stages yield ModelRef, ModelConfig, ConfigLink, GraphRecord and Failure rows.

@@ -15,7 +15,7 @@ real is replaced by fake tensors and its data is kept aside, for the initialiser
 import json
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,13 @@ from torch.utils import _pytree as pytree
 
 from extract.configs import transformers_config
 from extract.files import build_file
+from extract.patches import idle_conversions, no_rejection_sampling
 from extract.zoos import build_diffusers, build_torchvision
 from schemas.rows import ModelConfig
 
 FAKE, REAL = "fake", "real"
 """Rungs: fake parameters on the CPU, or real ones where they are small enough to hold."""
-_FACTORIES = (
+FACTORIES = (
     torch.arange, torch.linspace, torch.logspace, torch.tensor, torch.as_tensor, torch.from_numpy, torch.zeros,
     torch.ones, torch.full, torch.eye, torch.hann_window, torch.hamming_window, torch.tril_indices, torch.triu_indices,
 )  # fmt: skip
@@ -77,33 +78,19 @@ class _RealConstants(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        made = not tensors and func in _FACTORIES and _is_moderate(func, args, kwargs)
+        made = not tensors and func in FACTORIES and is_moderate(func, args, kwargs)
         if made or (tensors and not any(isinstance(tensor, FakeTensor) for tensor in tensors)):
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
         return func(*args, **kwargs)
 
 
-def _is_moderate(func: Any, args: Any, kwargs: Any) -> bool:
-    if func not in (torch.zeros, torch.ones, torch.full, torch.eye):
+def is_moderate(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a factory call makes a tensor that is small enough to hold."""
+    if func not in (torch.zeros, torch.ones, torch.full, torch.eye, torch.empty):
         return True
     sizes = [leaf for leaf in pytree.tree_leaves((args, kwargs.get("size"))) if isinstance(leaf, int)]
     return math.prod(sizes) <= _MAX_REAL_ELEMENTS
-
-
-@contextmanager
-def _no_rejection_sampling() -> Iterator[None]:
-    """Truncated normals draw until all values fit, which never ends on fake tensors: leave their values alone."""
-    kept = torch.nn.init._no_grad_trunc_normal_
-
-    def leave(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return tensor
-
-    torch.nn.init._no_grad_trunc_normal_ = leave
-    try:
-        yield
-    finally:
-        torch.nn.init._no_grad_trunc_normal_ = kept
 
 
 def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
@@ -113,7 +100,7 @@ def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
         model = _construct(row).eval()
         return _built(model, None, {})
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with _no_rejection_sampling(), mode, _RealConstants():
+    with no_rejection_sampling(), idle_conversions(), mode, _RealConstants():
         model = _construct(row).eval()
     data = _replace_real(model, mode)
     return _built(model, mode, data)
@@ -126,7 +113,7 @@ def _built(model: torch.nn.Module, mode: FakeTensorMode | None, data: dict[int, 
 
 def parameter_bytes(row: ModelConfig) -> int:
     """Bytes of the parameters and buffers of an architecture, counted on the meta device."""
-    with _no_rejection_sampling(), torch.device("meta"):
+    with no_rejection_sampling(), torch.device("meta"):
         model = _construct(row)
     return sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
 

@@ -17,34 +17,17 @@ from pathlib import Path
 
 import torch
 
-from extract.admission import GIB, check_rebuilt, compare, estimate_bytes
-from extract.build import FAKE, REAL, build_model, parameter_bytes
-from extract.capture import Capture, Piece, capture
-from extract.failures import (
-    BUILD,
-    FORWARD,
-    LIBRARY_ERRORS,
-    LIFT,
-    REBUILD,
-    GraphBreakError,
-    failure_kind,
-    failure_row,
-    step,
-)  # fmt: skip
+from extract.admission import GIB, check_rebuilt, compare, estimate_bytes, settled
+from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, failure_kind, failure_row, step
 from extract.files import FILES, located
-from extract.initialisers import describe_placeholders
-from extract.inputs import wanted_inputs
-from schemas.fx import lift, lower
-from schemas.graph import Graph, check
-from schemas.rows import Failure, FailureKind, GraphRecord, ModelConfig, content_id
+from extract.ladder import ClimbConfig, Traced, climb
+from schemas.fx import lower
+from schemas.graph import Graph
+from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
 __all__ = ["TraceConfig", "failure_kind", "trace"]
 
-ENTRY_POINT, CAPTURE_MODE, SAMPLE_MODE = "forward", "dynamo-eval", "sample"
-RETRY = frozenset({
-    FailureKind.BUILD_ERROR, FailureKind.DATA_DEPENDENT, FailureKind.DYNAMO_ERROR, FailureKind.NOT_REPRESENTABLE,
-})  # fmt: skip
-"""Kinds of failure on the fake rung for which real parameters may help."""
+ENTRY_POINT, SAMPLE_MODE = "forward", "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +53,10 @@ class TraceConfig:
         if self.threads < 1 or self.numeric_limit_gib < 0 or self.real_limit_gib < 0:
             raise ValueError("threads must be at least 1 and memory limits not negative")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Traced:
-    """The graphs of one call, before admission."""
-
-    rung: str
-    captured: Capture
-    graphs: tuple[Graph, ...]
+    @property
+    def climb(self) -> ClimbConfig:
+        """What of this concerns building and capturing."""
+        return ClimbConfig(real_limit_gib=self.real_limit_gib, keep_pieces=self.keep_pieces, seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +80,7 @@ def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failu
             return
         if row.library == FILES:
             row = located(row, config.files)
-        traced = _trace_on_some_rung(row, config)
+        traced = climb(row, config.climb)
         records = [_admit(row, config, traced, index) for index in range(len(traced.graphs))]
     except LIBRARY_ERRORS as error:
         yield failure_row(error, stage="graphs", row=row)
@@ -115,52 +94,10 @@ def _be_quiet() -> None:
     logging.getLogger("torch").setLevel(logging.CRITICAL)
 
 
-def _trace_on_some_rung(row: ModelConfig, config: TraceConfig) -> _Traced:
-    """The graphs from the fake rung or, where that fails in a way real parameters may cure, from the real one."""
-    try:
-        return _trace_on(FAKE, row, config)
-    except LIBRARY_ERRORS as error:
-        if isinstance(error, GraphBreakError) or failure_kind(error) not in RETRY or not _is_small(row, config):
-            raise
-        first = error
-    try:
-        return _trace_on(REAL, row, config)
-    except LIBRARY_ERRORS:
-        raise first from None
-
-
-def _is_small(row: ModelConfig, config: TraceConfig) -> bool:
-    """Whether the parameters may be held for real; an architecture that cannot be counted is not."""
-    try:
-        return parameter_bytes(row) <= config.real_limit_gib * GIB
-    except LIBRARY_ERRORS:
-        return False
-
-
-def _trace_on(rung: str, row: ModelConfig, config: TraceConfig) -> _Traced:
-    with step(BUILD):
-        built = build_model(row, rung=rung, seed=config.seed)
-    with step(FORWARD):
-        wanted = wanted_inputs(built.model, row)
-    captured = capture(built, wanted, seed=config.seed)
-    if not captured.is_whole and not (config.keep_pieces and captured.pieces):
-        raise GraphBreakError(captured.reason or f"the call gave {len(captured.pieces)} graphs")
-
-    def lifted(piece: Piece) -> Graph:
-        roles, inits = describe_placeholders(piece, captured, built, wanted)
-        graph = lift(piece.gm, roles=roles, inits=inits)
-        check(graph)
-        return graph
-
-    with step(LIFT):
-        graphs = tuple(lifted(piece) for piece in captured.pieces)
-    return _Traced(rung=rung, captured=captured, graphs=graphs)
-
-
-def _admit(row: ModelConfig, config: TraceConfig, traced: _Traced, index: int) -> GraphRecord:
+def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int) -> GraphRecord:
     """The row of one graph; raises RoundtripError or NumericError if it does not survive."""
     place = _Place(
-        capture=CAPTURE_MODE, rung=traced.rung, index=index, count=len(traced.graphs),
+        capture=traced.mode, rung=traced.rung, index=index, count=len(traced.graphs),
         reason=traced.captured.reason_after(index),
     )  # fmt: skip
     return _record(row, config, (traced.graphs[index], traced.captured.pieces[index].gm), place)
@@ -182,6 +119,7 @@ def _record(
     graph, module = pair
     with step(REBUILD):
         specs = check_rebuilt(graph)
+        graph = settled(graph, specs)
     found = compare(
         module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB), seed=config.seed
     )

@@ -149,9 +149,11 @@ class GraphRecord:
     entry_point: str
     """What was called: "forward"."""
     capture: str
-    """Capture mode: "dynamo-eval"."""
+    """Capture mode: "dynamo-eval"; "record-eval" where the forward was recorded function by function instead;
+    "record-specialised" where it read values of inputs or weights while recorded: the graph holds for these values."""
     rung: str
-    """How weights were avoided: "fake" (fake parameters on CPU) or "real" (small enough to hold)."""
+    """How weights were avoided: "fake" (fake parameters on CPU), "real" (small enough to hold) or "scaled" (real ones
+    of the same architecture with fewer layers and experts)."""
     break_index: int
     """Position of this graph among the pieces of one call; 0 if the call gave one graph."""
     break_count: int

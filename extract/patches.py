@@ -1,0 +1,84 @@
+"""Temporary replacements of foreign functions that stand in the way of building or recording without weights.
+
+    with no_rejection_sampling(), idle_conversions(): ...
+
+| replaced                              | by                                  | because                                    |
+|---------------------------------------|-------------------------------------|--------------------------------------------|
+| torch.nn.init._no_grad_trunc_normal_  | leave the tensor                    | it draws until all values fit: never, fake |
+| torch.utils.swap_tensors              | nothing, for equal fake tensors     | `Module.to` swaps a fake parameter for an equal one, and fails where anything else refers to it |
+| moe._can_use_grouped_mm               | no                                  | as under Dynamo: the fake kernel knows bfloat16 only |
+| masking_utils.is_tracing              | yes                                 | as under Dynamo: no mask is left out because it is all ones |
+| torch.from_numpy                      | itself, telling the recorder        | no torch function mode is told of it       |
+
+Reads and writes nothing.
+"""  # noqa: E501
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Let `owner.name` be another value for a while."""
+    kept = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+@contextmanager
+def no_rejection_sampling() -> Iterator[None]:
+    """Let truncated normals leave their tensor as it is."""
+    with replaced(torch.nn.init, "_no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor):
+        yield
+
+
+@contextmanager
+def idle_conversions() -> Iterator[None]:
+    """Let `Module.to` leave a fake parameter alone that is of the wanted dtype already."""
+    kept: Callable[[torch.Tensor, torch.Tensor], None] = torch.utils.swap_tensors
+
+    def swap(left: torch.Tensor, right: torch.Tensor) -> None:
+        if not (isinstance(left, FakeTensor) and left.dtype == right.dtype and left.device == right.device):
+            kept(left, right)
+
+    with replaced(torch.utils, "swap_tensors", swap):
+        yield
+
+
+_AS_COMPILED: tuple[tuple[str, str, bool], ...] = (
+    ("transformers.integrations.moe", "_can_use_grouped_mm", False),
+    ("transformers.masking_utils", "is_tracing", True),
+)
+"""(module, function, answer): questions that transformers answers in this way under Dynamo."""
+
+
+@contextmanager
+def as_compiled() -> Iterator[None]:
+    """Let transformers decide as it does under Dynamo."""
+    with ExitStack() as stack:
+        for module, name, answer in _AS_COMPILED:
+            owner = sys.modules.get(module)
+            if hasattr(owner, name):
+                stack.enter_context(replaced(owner, name, lambda *args, _answer=answer, **kwargs: _answer))
+        yield
+
+
+@contextmanager
+def told_arrays(tell: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """Hand every real tensor that `torch.from_numpy` makes to `tell` first."""
+    kept = torch.from_numpy
+
+    def from_numpy(array: Any) -> torch.Tensor:
+        with unset_fake_temporarily():
+            return tell(kept(array))
+
+    with replaced(torch, "from_numpy", from_numpy):
+        yield

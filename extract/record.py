@@ -1,0 +1,341 @@
+"""Record one call of a model function by function while it runs: for forwards that read values or log as they go.
+
+    recorded = record(built, wanted)          # .capture is one graph, as `extract.capture.capture` gives it
+
+A forward may ask whether a mask has zeros, turn a table of sizes into a list, or log; Dynamo breaks there. Here Python
+runs such code as it stands, and each call of a torch function becomes a node in Dynamo's vocabulary. What
+`extract.known` knows the values of runs for real, so that they can be read; all else stays fake on the fake rung.
+Values that depend on inputs or weights and were read, or that decide a size, are those of this one call: the graph is
+*specialised* to them, which `Recorded.reads` tells.
+
+Reads and writes nothing. Raises what the forward raises, DataDependentOutputException where it reads a value that is
+not known, and NotRepresentable for a tensor that no recorded call made.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils.weak import WeakIdKeyDictionary
+
+from extract.build import Built, fake_scope
+from extract.capture import Capture, Piece
+from extract.failures import CAPTURE, step
+from extract.inputs import WantedInput
+from extract.known import ALIKE, Known
+from extract.patches import as_compiled, idle_conversions, told_arrays
+from passbench.inputs import value_of
+from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
+
+_COUNTED = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
+"""Calls whose output shape depends on values: their results are kept as constants."""
+_SIZED = frozenset(
+    "view reshape expand repeat arange linspace zeros ones full empty rand randn new_zeros new_ones new_full split "
+    "narrow interpolate pad tile unflatten multinomial topk roll select chunk eye one_hot unfold".split()
+)
+"""Calls with sizes among their arguments, which a forward may give as integer tensors."""
+_SWAPPED = {
+    "__rsub__": operator.sub, "__rpow__": operator.pow, "__rdiv__": operator.truediv, "__rmod__": operator.mod,
+    "__rfloordiv__": operator.floordiv, "__rmatmul__": operator.matmul, "__rlshift__": operator.lshift,
+    "__rrshift__": operator.rshift, "__rand__": operator.and_, "__ror__": operator.or_, "__rxor__": operator.xor,
+}  # fmt: skip
+"""Reflected operators -> the operator of swapped operands."""
+_PROPERTIES: dict[str, tuple[str, Any]] = {
+    "T": ("call_function", torch.ops.aten.numpy_T), "mT": ("call_function", torch.ops.aten.mT),
+    "H": ("call_method", "adjoint"), "mH": ("call_method", "adjoint"), "data": ("call_method", "detach"),
+    "real": ("call_function", torch.real), "imag": ("call_function", torch.imag),
+}  # fmt: skip
+"""Tensor properties that are tensors -> (FX op, target)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded call."""
+
+    capture: Capture
+    """The graph, as one piece."""
+    reads: tuple[str, ...]
+    """Calls that read values which depend on inputs or weights, without repetition."""
+
+
+@dataclass(slots=True)
+class _Origin:
+    """Where a tensor comes from: a node, or an element of the tuple that a node returns."""
+
+    node: torch.fx.Node
+    path: tuple[Any, ...]
+    varies: bool
+    """Whether its values depend on an input or a parameter."""
+
+
+def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Recorded:
+    """Call the model once in inference mode and record it."""
+    torch.manual_seed(seed)
+    with fake_scope(built):
+        arguments = {item.name: _argument(item, built, seed) for item in wanted}
+    recorder = _Recorder(built, arguments)
+    patches = (told_arrays(lambda tensor: recorder.constant(tensor, varies=False)), idle_conversions(), as_compiled())
+    with ExitStack() as stack:
+        for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder):
+            stack.enter_context(context)
+        result = built.model(**arguments)
+    piece = Piece(gm=recorder.finish(result), examples=tuple(recorder.examples))
+    names = {id(value): name for name, value in arguments.items()}
+    return Recorded(
+        capture=Capture(pieces=(piece,), reasons=(), inputs=names), reads=tuple(dict.fromkeys(recorder.reads))
+    )
+
+
+def _argument(item: WantedInput, built: Built, seed: int) -> torch.Tensor:
+    """A fake tensor for floating-point inputs on the fake rung, else real values."""
+    if built.mode is not None and item.spec.dtype.startswith(("float", "bfloat", "complex")):
+        return fake_input(item.spec)
+    with unset_fake_temporarily():
+        value = value_of(item.init, item.spec, seed=seed)
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+class _Recorder(TorchFunctionMode):
+    """Adds a node a call and remembers which node made which tensor."""
+
+    def __init__(self, built: Built, arguments: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.built, self.known = built, Known(built)
+        self.root, self.graph = torch.nn.Module(), torch.fx.Graph()
+        self.argument_names = {id(value): name for name, value in arguments.items()}
+        self.origins: MutableMapping[torch.Tensor, _Origin] = WeakIdKeyDictionary()
+        self.examples: list[Any] = []
+        self.reads: list[str] = []
+        self.effects: set[torch.fx.Node] = set()
+        self.varying: dict[int, torch.UntypedStorage] = {}
+        """Storages that something which varies was written into."""
+        self.first_call: torch.fx.Node | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.__name__
+        if func is torch.Tensor.__iter__:
+            return iter(self.__torch_function__(torch.Tensor.unbind, types, args, kwargs))
+        if name == "__set__" and func.__self__.__name__ == "data" and not _share(args[0], args[1]):
+            raise NotRepresentable("a forward that assigns to the data of a tensor is not held by the IR")
+        if name == "__getitem__":
+            args = (args[0], self._without_masks(args[1]))
+        if name in _SIZED:
+            args, kwargs = self._with_numbers((args, kwargs))
+        try:
+            return self._call(func, args, kwargs)
+        except DataDependentOutputException:
+            given = self._with_numbers((args, kwargs))
+            if len(_tensors(given)) == len(_tensors((args, kwargs))):
+                raise
+            return self._call(func, *given)
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run a call and keep it if it made or changed a tensor."""
+        operands = _tensors((args, kwargs))
+        versions = [operand._version for operand in operands]
+        result = self.known.run(func, args, kwargs)
+        writes = versions != [operand._version for operand in operands]
+        made = _tensors(result)
+        if not made and not writes:
+            self._note_read(func.__name__, operands)
+        elif writes or not all(any(leaf is operand for operand in operands) for leaf in made):
+            self._keep(func, (args, kwargs), result, writes=writes)
+        return result
+
+    def _note_read(self, name: str, operands: Sequence[torch.Tensor]) -> None:
+        """Remember a call that turned values which vary into Python ones."""
+        is_value = name in ("item", "tolist", "numpy", "equal", "allclose", "is_nonzero") or name in (
+            "__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "__array__",
+        )  # fmt: skip
+        if is_value and any(self._varies(operand) for operand in operands):
+            self.reads.append(name)
+
+    def _with_numbers(self, given: Any) -> Any:
+        """Arguments in which known integers that are tensors stand as Python's."""
+        leaves, spec = pytree.tree_flatten(given)
+        for position, leaf in enumerate(leaves):
+            is_integer = isinstance(leaf, torch.Tensor) and leaf.dim() == 0 and not leaf.is_floating_point()
+            value = self.known.value(leaf) if is_integer else None
+            if value is not None:
+                self._note_read("item", [leaf])
+                with unset_fake_temporarily():
+                    leaves[position] = value.item()
+        return pytree.tree_unflatten(leaves, spec)
+
+    def _without_masks(self, index: Any) -> Any:
+        """An index in which boolean tensors of known values stand as the positions of their ones."""
+        parts: list[Any] = []
+        for part in index if isinstance(index, tuple) else (index,):
+            is_mask = isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) and part.dim() > 0
+            values = self.known.value(part) if is_mask else None
+            if values is None:
+                parts.append(part)
+                continue
+            varies = self._varies(part)
+            self.reads += ["__getitem__"] if varies else []
+            with unset_fake_temporarily():
+                parts += [self.constant(found.clone(), varies=varies) for found in values.nonzero(as_tuple=True)]
+        return tuple(parts) if isinstance(index, tuple) or len(parts) != 1 else parts[0]
+
+    # --- nodes ------------------------------------------------------------------------------------------------------
+    def _keep(self, func: Any, given: tuple[Any, Any], result: Any, *, writes: bool) -> None:
+        """Add the node of a call and note what it made."""
+        operands = _tensors(given)
+        sources = operands[1:] if func.__name__ in ALIKE else operands
+        varies = any(self._varies(operand) for operand in sources)
+        counted = func.__name__ in _COUNTED or _is_counted(func.__name__, *given)
+        if counted or (not operands and _has_arrays(given)):
+            self.reads += [func.__name__] if varies else []
+            for leaf in _tensors(result):
+                self.constant(leaf, varies=varies)
+            return
+        op, target, args = _target(func, given[0])
+        node = self.graph.create_node(op, target, self._encode(args), self._encode(given[1]))
+        self._describe(node, result)
+        if writes:
+            self.effects.add(node)
+            for operand in operands[:1] if varies else ():
+                storage = operand.untyped_storage()
+                self.varying[int(storage._cdata)] = storage
+        for path, leaf in pytree.tree_flatten_with_path(result)[0]:
+            if isinstance(leaf, torch.Tensor):
+                keys = tuple(_key(part) for part in path)
+                self.origins[leaf] = _Origin(node=node, path=keys, varies=varies)
+
+    def _describe(self, node: torch.fx.Node, value: Any) -> None:
+        node.meta[META_SPECS] = specs_of(value)
+        if self.first_call is None and node.op != "placeholder":
+            self.first_call = node
+
+    def constant(self, value: torch.Tensor, *, varies: bool) -> torch.Tensor:
+        """Keep a real tensor in the graph by value; -> the tensor."""
+        name = f"_constant_{len(self.graph.nodes)}"
+        with unset_fake_temporarily():
+            kept = value.detach().clone(memory_format=torch.contiguous_format)
+        self.root.register_buffer(name, kept, persistent=False)
+        node = self.graph.create_node("get_attr", name)
+        self._describe(node, kept)
+        self.origins[value] = _Origin(node=node, path=(), varies=varies)
+        return value
+
+    def _origin(self, tensor: torch.Tensor) -> _Origin:
+        found = self.origins.get(tensor)
+        if found is None:
+            found = self.origins[tensor] = self._placeholder(tensor)
+        return found
+
+    def _placeholder(self, tensor: torch.Tensor) -> _Origin:
+        argument, name = self.argument_names.get(id(tensor)), self.built.name_of(tensor)
+        if argument is None and name is None:
+            raise NotRepresentable(f"no recorded call made a tensor {tensor.dtype} {list(tensor.shape)} of the forward")
+        label = f"L_{argument}_" if argument is not None else f"L_self_{str(name).replace('.', '_')}_"
+        with self.graph.inserting_before(self.first_call):
+            node = self.graph.placeholder(label)
+        self._describe(node, tensor)
+        self.examples.append(tensor)
+        return _Origin(node=node, path=(), varies=argument is not None or isinstance(tensor, torch.nn.Parameter))
+
+    def _varies(self, tensor: torch.Tensor) -> bool:
+        found = self.origins.get(tensor)
+        if int(tensor.untyped_storage()._cdata) in self.varying:
+            return True
+        if found is not None:
+            return found.varies
+        return id(tensor) in self.argument_names or isinstance(tensor, torch.nn.Parameter)
+
+    def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
+        """The node of a tensor; elements of tuples get theirs when they are first used."""
+        origin = self._origin(tensor)
+        for key in origin.path:
+            origin.node = self.graph.call_function(operator.getitem, (origin.node, key))
+            origin.node.meta[META_SPECS] = ()
+        if origin.path:
+            origin.path = ()
+            origin.node.meta[META_SPECS] = specs_of(tensor)
+        return origin.node
+
+    def _encode(self, value: Any) -> Any:
+        """Arguments with tensors replaced by their nodes and numpy's numbers by Python's."""
+        if isinstance(value, torch.Tensor):
+            return self._node(value)
+        if isinstance(value, tuple | list):
+            items = [self._encode(item) for item in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict):
+            return {key: self._encode(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(*(self._encode(part) for part in (value.start, value.stop, value.step)))
+        return value.item() if isinstance(value, np.generic) else value
+
+    def finish(self, result: Any) -> torch.fx.GraphModule:
+        """The graph with the tensors of the forward's result as its outputs, without calls that nothing needs."""
+        outputs = tuple(self._node(leaf) for leaf in _tensors(result))
+        if not outputs:
+            raise NotRepresentable("the forward returned no tensor")
+        self.graph.output(outputs)
+        for node in reversed(self.graph.nodes):
+            if node.op in ("call_function", "call_method", "get_attr") and not node.users and node not in self.effects:
+                self.graph.erase_node(node)
+        self.graph.lint()
+        return torch.fx.GraphModule(self.root, self.graph)
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _share(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether assigning one tensor to the data of the other changes nothing."""
+    same = left.untyped_storage()._cdata == right.untyped_storage()._cdata
+    return same and left.dtype == right.dtype and left.shape == right.shape
+
+
+def _key(part: Any) -> Any:
+    """The index of one step of a pytree path: fields of a named tuple count by position too."""
+    if isinstance(part, pytree.GetAttrKey):
+        raise NotRepresentable(f"a call that returns an object with the field {part.name!r} is not held by the IR")
+    return part.idx if isinstance(part, pytree.SequenceKey) else part.key
+
+
+def _is_counted(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the sizes of a result depend on values, for calls where that depends on the arguments."""
+    if name == "where":
+        return len(args) + len(kwargs) == 1
+    given = args[1] if len(args) > 1 else kwargs.get("repeats")
+    return name == "repeat_interleave" and isinstance(given, torch.Tensor) and "output_size" not in kwargs
+
+
+def _has_arrays(given: Any) -> bool:
+    return any(isinstance(leaf, np.ndarray) for leaf in pytree.tree_leaves(given))
+
+
+def _target(func: Callable[..., Any], args: Sequence[Any]) -> tuple[str, Any, Sequence[Any]]:
+    """(FX op, target, positional arguments) of a call, spelled as Dynamo does."""
+    name = func.__name__
+    if name == "__get__":
+        attribute = func.__self__.__name__  # type: ignore[attr-defined]
+        if attribute not in _PROPERTIES:
+            raise NotRepresentable(f"the property {attribute!r} of a tensor is not held by the IR")
+        return *_PROPERTIES[attribute], args
+    if name in _SWAPPED:
+        return "call_function", _SWAPPED[name], (args[1], args[0])
+    if name.startswith("__"):
+        plain = name.strip("_")
+        return "call_function", getattr(operator, plain, None) or getattr(operator, f"{plain}_"), args
+    if getattr(torch.Tensor, f"__{name}__", None) is func:
+        return "call_function", getattr(operator, name), args
+    if getattr(torch.Tensor, name, None) is func:
+        return "call_method", name, args
+    public = getattr(torch.nn.functional, name.lstrip("_"), None)
+    is_dispatched = name.startswith("_") and getattr(torch.nn.functional, name, None) is func
+    return "call_function", public if is_dispatched and public is not None else func, args

@@ -1,0 +1,154 @@
+"""Recording a forward function by function: equal to the forward, honest about values it read, no unknown tensors."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+from extract import build
+from extract.admission import check_rebuilt
+from extract.build import Built
+from extract.initialisers import describe_placeholders
+from extract.inputs import WantedInput, dense_stride
+from extract.record import Recorded, record
+from extract.scale import scaled
+from schemas.fx import NotRepresentable, lift
+from schemas.graph import TensorSpec, check
+
+pytestmark = pytest.mark.torch
+IDS = '{"kind":"integers","low":0,"high":7}'
+NORMAL = '{"kind":"normal","mean":0.0,"std":1.0}'
+
+
+def wanted(**inputs: tuple[str, tuple[int, ...], str]) -> tuple[WantedInput, ...]:
+    return tuple(
+        WantedInput(name=name, spec=TensorSpec(dtype=d, shape=s, stride=dense_stride(s), device="cpu"), init=init)
+        for name, (d, s, init) in inputs.items()
+    )
+
+
+X = wanted(x=("float32", (2, 4), NORMAL))
+X_AND_MASK = wanted(x=("float32", (2, 4), NORMAL), mask=("int64", (2, 4), '{"kind":"ones"}'))
+
+
+def module(forward, **tensors: torch.Tensor) -> torch.nn.Module:
+    """A module with a weight, some buffers, and the forward given as a function of (self, ...)."""
+    made = type("Toy", (torch.nn.Module,), {"forward": forward})()
+    made.weight = torch.nn.Parameter(torch.randn(4, 4))
+    for name, value in tensors.items():
+        made.register_buffer(name, value)
+    return made.eval()
+
+
+def fake(make) -> Built:
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, build._RealConstants():
+        model = make()
+    return build._built(model, mode, build._replace_real(model, mode))
+
+
+def real(make) -> Built:
+    return build._built(make(), None, {})
+
+
+def admitted(built: Built, inputs: tuple[WantedInput, ...]) -> Recorded:
+    found = record(built, inputs)
+    (piece,) = found.capture.pieces
+    roles, inits = describe_placeholders(piece, found.capture, built, inputs)
+    graph = lift(piece.gm, roles=roles, inits=inits)
+    check(graph)
+    check_rebuilt(graph)
+    return found
+
+
+def names(found: Recorded) -> list[str]:
+    graph = found.capture.pieces[0].gm.graph
+    return [getattr(n.target, "__name__", n.target) for n in graph.nodes if n.op in ("call_function", "call_method")]
+
+
+def spellings(self, x):
+    first, second = x.split(2, dim=1)
+    values, where = x.max(dim=1)
+    y = 1 - x @ self.weight.T / 2 + 3 ** first.sum() - (x > 0).float()
+    y += torch.cat(list(iter(x))).view(2, 4)
+    y[0] = 0
+    y[:, 1:3] *= 2.0
+    return {"y": y.relu_(), "rest": (values, where, second.real, torch.nn.functional.layer_norm(x, (4,)))}
+
+
+def test_a_recorded_graph_computes_what_the_forward_computes():
+    built = real(lambda: module(spellings))
+    (piece,) = admitted(built, X).capture.pieces
+    x = torch.randn(2, 4)
+    examples = [x if example.shape == (2, 4) else example for example in piece.examples]
+    expected = torch.utils._pytree.tree_leaves(built.model(x.clone()))
+    for left, right in zip(expected, piece.gm(*examples), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_fake_and_real_weights_give_the_same_calls():
+    assert names(admitted(fake(lambda: module(spellings)), X)) == names(admitted(real(lambda: module(spellings)), X))
+
+
+def branches(self, x, mask):
+    if not mask.all():
+        return x.sin()
+    return x.cos() * mask
+
+
+def test_a_value_of_an_input_that_decides_is_told():
+    found = admitted(fake(lambda: module(branches)), X_AND_MASK)
+    assert found.reads == ("__bool__",) and names(found) == ["cos", "mul"]
+
+
+def test_tables_are_read_and_leave_no_trace():
+    def forward(self, x):
+        sizes = torch.stack([self.table[1], self.table.sum()])
+        parts = x.split(sizes.tolist(), dim=1)
+        return parts[1] * torch.zeros_like(parts[1]).sum().item()
+
+    found = admitted(fake(lambda: module(forward, table=torch.arange(3))), X)
+    assert found.reads == () and names(found) == ["split", "getitem", "mul"]
+
+
+def test_a_mask_as_an_index_becomes_positions():
+    found = admitted(fake(lambda: module(lambda self, x, mask: x[mask.bool()].sum())), X_AND_MASK)
+    assert found.reads == ("__getitem__",)
+    constants = [node for node in found.capture.pieces[0].gm.graph.nodes if node.op == "get_attr"]
+    assert len(constants) == 2
+
+
+def test_what_a_fake_value_was_written_into_is_known_no_longer():
+    def forward(self, x):
+        table = torch.zeros(4)
+        table[1:] = x[0, 1:] @ self.weight[1:, 1:]
+        return x * table[1:2].item()
+
+    with pytest.raises(DataDependentOutputException):
+        record(fake(lambda: module(forward)), X)
+    assert record(real(lambda: module(forward)), X).reads == ("item",)
+
+
+def test_a_tensor_from_nowhere_is_refused():
+    secret = torch.randn(4)
+    with pytest.raises(NotRepresentable, match="no recorded call made a tensor"):
+        record(real(lambda: module(lambda self, x: x + secret)), X)
+
+
+def test_weights_moved_behind_the_back_are_refused():
+    def forward(self, x):
+        self.weight.data = torch.zeros(4, 4)
+        return x @ self.weight
+
+    with pytest.raises(NotRepresentable, match="assigns to the data"):
+        record(real(lambda: module(forward)), X)
+
+
+def test_scaling_keeps_widths_and_lists_by_layer():
+    small = scaled({
+        "num_hidden_layers": 5, "layer_types": list("abcde"), "hidden_size": 64, "n_routed_experts": 160,
+        "num_experts_per_tok": 6, "text_config": {"n_layer": 3, "eos_token_id": [1, 2, 3]}, "depth": 1,
+    })  # fmt: skip
+    assert small == {
+        "num_hidden_layers": 2, "layer_types": ["a", "b"], "hidden_size": 64, "n_routed_experts": 6,
+        "num_experts_per_tok": 6, "text_config": {"n_layer": 2, "eos_token_id": [1, 2, 3]}, "depth": 1,
+    }  # fmt: skip
