@@ -3,7 +3,8 @@
     python -m data.child SOCKET-FD PARENT-PID      # started by `data.pool` only
 
 A message is a JSON header and binary blobs, all length-prefixed; nothing is pickled, no output text is parsed.
-Requests: "load" (import a function and its configuration class), "settle" (defaults of a configuration),
+Requests: "load" (import a function and its configuration class), "warm" (call its module's `warm_up`, then fork on
+request instead of working), "settle" (defaults of a configuration),
 "item" (one row in), "table" (whole tables in, read here from their parts as the stage goes through them). Answers: one
 Arrow IPC stream a row type; the rows of a table stage go out while it runs, in messages with "more" before the last.
 
@@ -15,6 +16,7 @@ import contextlib
 import ctypes
 import dataclasses
 import faulthandler
+import gc
 import importlib
 import json
 import os
@@ -35,6 +37,7 @@ import pyarrow as pa
 
 from data.store import StoreError
 from data.stored import StoredRows
+from data.template import serve_forks, single_threaded
 from schemas import rows as row_types
 from schemas.arrow import from_bytes, to_table
 from schemas.rows import Failure, FailureKind, Text
@@ -286,14 +289,28 @@ def _answer(
     elif request["do"] == "settle":
         config = build_config(load_object(request["config_class"]), request["config"])
         return {"config": dataclasses.asdict(config)}, []
+    elif request["do"] == "warm":
+        return {"forks": warm_up(request["function"])}, []
     else:
         _load(request)
-        streams = {}
+        return {"types": [], "warms": hasattr(_module_of(request["function"]), "warm_up")}, []
     return {"types": list(streams)}, list(streams.values())
 
 
-def serve(link: socket.socket) -> None:
-    """Answer requests until the parent closes the connection."""
+def _module_of(function: str) -> Any:
+    return sys.modules[function.partition(":")[0]]
+
+
+def warm_up(function: str) -> bool:
+    """Call the `warm_up` of a function's module and freeze what it left; whether the process may then be forked."""
+    _module_of(function).warm_up()
+    gc.collect()
+    gc.freeze()
+    return single_threaded()
+
+
+def serve(link: socket.socket) -> bool:
+    """Answer requests until the parent closes the connection; True where it asks for a process that forks."""
     while (message := receive(link)) is not None:
         try:
             header, blobs = _answer(*message, link)
@@ -302,6 +319,9 @@ def serve(link: socket.socket) -> None:
             detail = {"user": user, "message": f"{error}", "type": type(error).__name__, "detail": _traceback(error)}
             header, blobs = {"error": detail}, []
         send(link, header, blobs)
+        if header.get("forks"):
+            return True
+    return False
 
 
 def die_with(parent: int) -> None:
@@ -321,7 +341,14 @@ def main(argv: Sequence[str]) -> None:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800")
     faulthandler.enable()
-    serve(socket.socket(fileno=handle))
+    link = socket.socket(fileno=handle)
+    if serve(link):
+        template = os.getpid()
+        forked = serve_forks(link)
+        if forked is not None:
+            die_with(template)
+            serve(socket.socket(fileno=forked))
+            os._exit(0)
 
 
 if __name__ == "__main__":

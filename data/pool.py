@@ -5,7 +5,8 @@
 
 Reads /proc; writes the children's captured output under `work`. Every item gives tables: its rows, or one Failure row
 (TIMEOUT, OOM, CRASH or what the stage raised). Children are reused, and replaced after a number of items, above a
-size, or after a kill. They never outlive this process: the kernel kills them even if it is killed
+size, or after a kill; where a stage's module has a `warm_up`, they are forked from one child that has run it
+(`data.template`). They never outlive this process: the kernel kills them even if it is killed
 itself, and `data.warden` ends whatever else had been started below it.
 Raises StageFailed where a stage cannot run at all, ValueError where the stage says that its input is wrong.
 """
@@ -14,7 +15,6 @@ import contextlib
 import os
 import queue
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -29,21 +29,15 @@ import pyarrow as pa
 
 from data.calls import Call, Item, Limits, StageFailed, failure_of_death
 from data.child import ROOT, portable, receive_answer, send, stream_of, tables_of
-from data.processes import Seen, descendants, family, processes, resident, total
+from data.environment import environment_of_children
+from data.processes import Seen, descendants, family, kill_below, processes, resident, total
+from data.template import Forked, Template
 from schemas.arrow import to_table
 from schemas.rows import Failure, FailureKind
 
 GIB = 1 << 30
 LOG_LIMIT = 4 << 20
 """Bytes of captured output that a child may have before it is cut."""
-CHILD_ENV: dict[str, str] = {
-    "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "TORCHINDUCTOR_COMPILE_THREADS": "1",
-    "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
-}  # fmt: skip
-"""What every child's environment holds: one thread a child, a fixed hash seed, no network."""
-OFFLINE = "PASSNET_OFFLINE"
-"""Variable that tells a child what HF_HUB_OFFLINE was outside; only the source that lists a Hub looks at it."""
 Answer = tuple[dict[str, Any], list[bytes]]
 """Header and blobs of a message."""
 _DYING_S = 10.0
@@ -54,7 +48,7 @@ _DYING_S = 10.0
 class _Process:
     """One living child."""
 
-    popen: subprocess.Popen[bytes]
+    popen: subprocess.Popen[bytes] | Forked
     link: socket.socket
     log: BinaryIO
     loaded: set[str]
@@ -68,6 +62,8 @@ class _Process:
     log_start: int = 0
     tail: str = ""
     """End of what it printed, once it is buried."""
+    template: Template | None = None
+    """How to fork it, if that is what it is there for."""
 
     def log_tail(self) -> str:
         """What the child printed since its current item began, cut and made portable."""
@@ -109,8 +105,7 @@ class Child:
 
     def settle(self, call: Call) -> dict[str, Any]:
         """The whole configuration of a call, defaults filled in; raises ValueError on an unknown setting."""
-        header, _ = self._expect(call, self._patiently(call, call.request("settle")))
-        config: dict[str, Any] = header["config"]
+        config: dict[str, Any] = self._expect(call, self._patiently(call, call.request("settle")))[0]["config"]
         return config
 
     def run_path(self, call: Call, path: Path) -> dict[str, str]:
@@ -139,10 +134,52 @@ class Child:
         old = self.process
         if old is not None and (old.verdict or old.postponed or old.popen.poll() is not None):
             self._bury(old)
+        if request["do"] == "settle":
+            self.process = self.process or self._pool.spawn()
+            return self.process
+        if self.process is None or call.function not in self.process.loaded:
+            with self._pool.loading(call.function):
+                self._load(call)
+        assert self.process is not None
+        return self.process
+
+    def _load(self, call: Call) -> None:
+        """Have a process that imported the call's function: this one, or one forked from the function's template."""
+        template = self._pool.templates.get(call.function)
+        if template is not None and self._take_fork(call, template):
+            return
         process = self.process = self.process or self._pool.spawn()
-        if call.function not in process.loaded and request["do"] != "settle":
+        warms = self._expect(call, self._ask(process, call.request("load"), [], call.limits))[0].get("warms")
+        process.loaded.add(call.function)
+        template = self._warm(call) if warms else None
+        if template is not None and not self._take_fork(call, template):
+            raise StageFailed(f"stage {call.stage}: the process that forks its workers died at once")
+
+    def _take_fork(self, call: Call, template: "_Process") -> bool:
+        """Go on with a process forked from a template; forget the template if it is gone."""
+        self.close()
+        try:
+            self.process = self._pool.fork(template)
+        except ConnectionError:
+            self._pool.refuse_if_aborted()
+            self._pool.end(self._pool.templates.pop(call.function), 0.0)
+            return False
+        return True
+
+    def _warm(self, call: Call) -> "_Process | None":
+        """Make the template of a function out of a fresh process; None if it cannot be forked."""
+        process = self.process
+        if process is None or process.items or len(process.loaded) > 1:
+            self.close()
+            process = self.process = self._pool.spawn()
             self._expect(call, self._ask(process, call.request("load"), [], call.limits))
-            process.loaded.add(call.function)
+        header, _ = self._expect(call, self._ask(process, call.request("warm"), [], call.limits))
+        process.loaded.add(call.function)
+        if not header["forks"]:
+            return None
+        process.template = Template(process.link, process.popen.pid)
+        self._pool.templates[call.function] = process
+        self.process = None
         return process
 
     def _ask(
@@ -150,7 +187,7 @@ class Child:
     ) -> Answer | None:
         process.log_start = os.fstat(process.log.fileno()).st_size
         process.memory_limit = limits.memory_gib * GIB
-        seconds = limits.start_s if request["do"] in ("load", "settle") else limits.timeout_s
+        seconds = limits.start_s if request["do"] in ("load", "settle", "warm") else limits.timeout_s
         process.deadline = time.monotonic() + seconds
         try:
             send(process.link, request, blobs)
@@ -169,7 +206,7 @@ class Child:
         assert self.process is not None
         dead = self._bury(self.process, _DYING_S)
         self._pool.refuse_if_aborted()
-        return failure_of_death(call, item, dead.verdict or FailureKind.CRASH, (dead.popen.returncode, dead.tail))
+        return failure_of_death(call, item, dead.verdict or FailureKind.CRASH, (dead.popen.wait(), dead.tail))
 
     def _expect(self, call: Call, answer: Answer | None) -> Answer:
         """An answer that is no error and no death."""
@@ -210,15 +247,14 @@ class ChildPool:
         memory_gib: float = float("inf"),
         poll_s: float = 0.1,
     ) -> None:
-        """workers: children at once; work: folder for captured output; env: additions to CHILD_ENV.
+        """workers: children at once; work: folder for captured output; env: additions to the children's environment.
 
         memory_gib: what this process and everything below it may hold together; above it children make room.
         """
         self._budget = memory_gib * GIB
         self.finished = 0
         self._work = work
-        outside = {OFFLINE: os.environ.get("HF_HUB_OFFLINE", "")}
-        self._env = {**os.environ, **outside, **CHILD_ENV, **(env or {}), "PYTHONPATH": _python_path(env or {})}
+        self._env = environment_of_children(env or {})
         self._poll_s = poll_s
         self._idle: queue.LifoQueue[Child] = queue.LifoQueue()
         self._children = [Child(self) for _ in range(workers)]
@@ -229,6 +265,8 @@ class ChildPool:
         self._wanted: queue.SimpleQueue[queue.SimpleQueue[_Process | BaseException]] = queue.SimpleQueue()
         self._wake, self._stop = threading.Event(), threading.Event()
         self._aborted, self._told = False, ""
+        self.templates: dict[str, _Process] = {}
+        self._loading: dict[str, threading.Lock] = {}
         self.peak_bytes = 0
         self._thread = threading.Thread(target=self._supervise, name="child-supervisor", daemon=True)
 
@@ -242,6 +280,8 @@ class ChildPool:
     def __exit__(self, *_: object) -> None:
         for child in self._children:
             child.close()
+        for process in self.templates.values():
+            self.end(process, 0.2)
         self._stop.set()
         self._wake.set()
         self._thread.join()
@@ -293,6 +333,19 @@ class ChildPool:
             raise found
         return found
 
+    def loading(self, function: str) -> threading.Lock:
+        """The lock under which a function is loaded: what one child has warmed up, the next ones take over."""
+        with self._lock:
+            return self._loading.setdefault(function, threading.Lock())
+
+    def fork(self, parent: _Process) -> _Process:
+        """A new child out of a template; raises ConnectionError if the template is gone."""
+        assert parent.template is not None
+        ours, theirs, log = self._channel()
+        with theirs:
+            popen = parent.template.fork(theirs.fileno(), log.fileno())
+        return self._enlist(_Process(popen=popen, link=ours, log=log, loaded=set(parent.loaded)))
+
     def end(self, process: _Process, patience_s: float) -> None:
         """Let a child end by itself for a moment, then kill it and its descendants and release what it held."""
         with self._lock:
@@ -323,15 +376,21 @@ class ChildPool:
             self._watch()
 
     def _start(self) -> _Process:
-        ours, theirs = socket.socketpair()
-        log = self._work.joinpath(f"child-{time.monotonic_ns()}.log").open("ab+")
+        ours, theirs, log = self._channel()
         with theirs:
             popen = subprocess.Popen(
                 [sys.executable, "-P", "-m", "data.child", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._work, env=self._env,
                 pass_fds=[theirs.fileno()], start_new_session=True,
             )  # fmt: skip
-        process = _Process(popen=popen, link=ours, log=log, loaded=set())
+        return self._enlist(_Process(popen=popen, link=ours, log=log, loaded=set()))
+
+    def _channel(self) -> tuple[socket.socket, socket.socket, BinaryIO]:
+        """Both ends of a new child's connection, and its log."""
+        ours, theirs = socket.socketpair()
+        return ours, theirs, self._work.joinpath(f"child-{time.monotonic_ns()}.log").open("ab+")
+
+    def _enlist(self, process: _Process) -> _Process:
         with self._lock:
             self._alive.append(process)
         return process
@@ -361,7 +420,7 @@ class ChildPool:
 
     def _make_room(self, alive: Sequence[_Process], table: Mapping[int, Seen]) -> None:
         """Over the budget: end the idle children, else the smallest of several busy ones, which is asked again."""
-        living = [process for process in alive if process.verdict is None and not process.postponed]
+        living = [p for p in alive if p.verdict is None and not p.postponed and p.template is None]
         idle = [process for process in living if process.deadline is None]
         busy = sorted(living, key=lambda process: total(table, family(process.popen.pid, table)))
         for process in idle or busy[: len(busy) > 1]:
@@ -392,11 +451,4 @@ class ChildPool:
 
 def _kill(process: _Process, table: Mapping[int, Seen]) -> None:
     process.popen.kill()
-    for pid in family(process.popen.pid, table) - {process.popen.pid}:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _python_path(env: Mapping[str, str]) -> str:
-    extra = [path for path in (env.get("PYTHONPATH"), os.environ.get("PYTHONPATH")) if path]
-    return os.pathsep.join([str(ROOT), *extra])
+    kill_below(process.popen.pid, table)

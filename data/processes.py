@@ -3,11 +3,13 @@
     table = processes()
     total(table, family(pid, table))       # resident bytes of a whole family
 
-Reads /proc; writes nothing.
+Reads /proc; writes nothing; `kill_below` ends processes.
 """
 
 import os
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,13 @@ def descendants(pid: int, table: Mapping[int, Seen]) -> set[int]:
 def family(pid: int, table: Mapping[int, Seen]) -> set[int]:
     """A session leader `pid`, all of its process group, and everything below them."""
     return _below({pid} | {other for other, seen in table.items() if seen.group == pid}, table)
+
+
+def kill_below(pid: int, table: Mapping[int, Seen]) -> None:
+    """Kill the family of `pid`, without it."""
+    for other in family(pid, table) - {pid}:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(other, signal.SIGKILL)
 
 
 def _below(roots: set[int], table: Mapping[int, Seen]) -> set[int]:

@@ -21,11 +21,12 @@ from extract.admission import GIB, check_rebuilt, compare, estimate_bytes, settl
 from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, failure_kind, failure_row, step
 from extract.files import FILES, located
 from extract.ladder import ClimbConfig, Traced, climb
+from extract.warm import warm_up
 from schemas.fx import lower
 from schemas.graph import Graph
 from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
-__all__ = ["TraceConfig", "failure_kind", "trace"]
+__all__ = ["TraceConfig", "failure_kind", "trace", "warm_up"]
 
 ENTRY_POINT, SAMPLE_MODE = "forward", "sample"
 

@@ -27,6 +27,14 @@ def chain(x, w):
     return torch.relu(x @ w).add_(1.0).sum()
 
 
+@pytest.mark.parametrize(
+    "function", [chain, lambda x, w: x.add_(w).sum(), lambda x, w: x.detach()[1:].add_(1.0).sum() + (x @ w)]
+)
+def test_both_runs_see_the_same_inputs_even_if_the_first_writes_into_them(function):
+    graph = graph_of(function, (4, 4), (4, 4))
+    assert compare(lower(graph), graph, needed=1, limit=10, seed=0).numeric is NumericCheck.EQUAL
+
+
 def test_an_honest_graph_gets_in():
     graph = graph_of(chain, (8, 16), (16, 4))
     specs = check_rebuilt(graph)
