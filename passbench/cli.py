@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from passbench import verbs
 from passbench.isolate import TemplateDied
 from passbench.report import print_report, score_lines
 from passbench.results import finished, prepare, read_results, write_results
@@ -251,6 +252,9 @@ def _progress(console: Console, row: EvalResult) -> None:
 
 def _console() -> Console:
     return Console(width=None if os.isatty(1) else 132)
+
+
+verbs.register(app)
 
 
 def main() -> None:

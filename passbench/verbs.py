@@ -1,0 +1,62 @@
+"""The verbs of `passbench` that work on stored results: compare, report, leaderboard, submit-check, rescore.
+
+    passbench compare results/mine results/yours
+    passbench report results/mine -o page.html
+
+Each has a library twin that does the work; here arguments are read and text is written. `register` puts them on the
+application of `passbench.cli`.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from passbench.compare import compare as compare_entries
+from passbench.compare import lines_of
+from passbench.entries import read_entries
+from passbench.score import PRESETS, Preset
+
+PresetOption = Annotated[str, typer.Option("--preset", help="Settings of ES_t: passnet, graphnet or paper.")]
+UnitSpeed = Annotated[bool, typer.Option(help="Where speed was not measured, use s = 1 and say so.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
+
+
+def fail(message: object) -> NoReturn:
+    """One line on standard error, exit code 2."""
+    typer.echo(f"passbench: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def preset_named(name: str) -> Preset:
+    """A preset by name; ends the command if there is none."""
+    if name not in PRESETS:
+        fail(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(help="Results of one submission: a results folder or a folder of them.")],
+    b: Annotated[Path, typer.Argument(help="Results of the other, on the same tasks.")],
+    preset: PresetOption = "passnet",
+    unit_speed: UnitSpeed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two submissions by task: ratio of their scores with a 95% interval; unequal settings are refused."""
+    chosen = preset_named(preset)
+    try:
+        found = compare_entries(*(read_entries(side, chosen, unit_speed=unit_speed) for side in (a, b)))
+    except (ValueError, OSError) as error:
+        fail(error)
+    if as_json:
+        typer.echo(json.dumps({**asdict(found), "verdict": found.verdict}))
+        return
+    for line in lines_of(found):
+        typer.echo(line)
+
+
+def register(app: typer.Typer) -> None:
+    """Put the verbs on an application."""
+    app.command()(compare)
