@@ -5,7 +5,7 @@
 
 A tensor is "[dtype] SHAPE [fill]": "1x3x224x224" (float32, normal), "int64 1x77 <1000" (whole numbers below 1000),
 "1x77 ones", "bool 1x77 ones", "int64 16 arange", "1 unit" (uniform in [0, 1)), "scalar =0.5" (no dimensions, one
-value). A text that is no tensor begins with "'". Lists and tables nest. Reads and writes nothing; raises ValueError on
+value). A text that is no tensor begins with "'". Lists and tables nest; a list of numbers alone is a tuple. Reads and writes nothing; raises ValueError on
 a text that follows no rule.
 """
 
@@ -80,6 +80,8 @@ def written_call(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Wanted
             return Slot(name=name)
         if isinstance(value, Mapping):
             return {_key(key): read(f"{name}_{key}", item) for key, item in value.items()}
+        if isinstance(value, list) and value and all(isinstance(item, int | float) for item in value):
+            return tuple(value)
         if isinstance(value, list):
             return [read(f"{name}_{index}", item) for index, item in enumerate(value)]
         return value

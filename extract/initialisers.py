@@ -42,13 +42,18 @@ def describe(data: torch.Tensor) -> str:
             return found
     if data.dtype == torch.bool:
         return _json("bool", p=float(data.float().mean()))
+    if data.dtype.is_complex:
+        parts = torch.view_as_real(data).double()
+        return normal(0.0, float((parts**2).sum(-1).mean().sqrt()))
     if not data.dtype.is_floating_point:
         return _json("integers", low=int(data.min()), high=int(data.max()) + 1)
     finite = data[torch.isfinite(data)].double()
     return normal(float(finite.mean()), float(finite.std())) if finite.numel() > 1 else _json("zeros")
 
 
-def _number(value: bool | int | float) -> Any:
+def _number(value: bool | int | float | complex) -> Any:
+    if isinstance(value, complex):
+        return {"complex": [repr(value.real), repr(value.imag)]}
     return {"float": repr(value)} if isinstance(value, float) else value
 
 
@@ -62,7 +67,8 @@ def _constant(data: torch.Tensor) -> str | None:
 
 
 def _arange(data: torch.Tensor) -> str | None:
-    if data.dim() == 0 or data.shape[-1] < 3 or data.dtype.is_floating_point or data.dtype == torch.bool:
+    whole = not (data.dtype.is_floating_point or data.dtype.is_complex or data.dtype == torch.bool)
+    if not whole or data.dim() == 0 or data.shape[-1] < 3:
         return None
     line = data.reshape(-1, data.shape[-1])[0]
     start, step = int(line[0]), int(line[1] - line[0])

@@ -93,6 +93,9 @@ def _be_quiet() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     warnings.filterwarnings("ignore")
     logging.getLogger("torch").setLevel(logging.CRITICAL)
+    ignored = getattr(torch._dynamo.config, "ignore_logging_functions", None)
+    if ignored is not None:
+        ignored.add(warnings.warn)
 
 
 def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int) -> GraphRecord:

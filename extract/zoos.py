@@ -45,6 +45,7 @@ GROUPS = (
     Group(module="detection.ssdlite", modality="detection", part="network", call={"images": "1x3x320x320"}),
     Group(module="detection.ssd", modality="detection", part="network", call={"images": "1x3x300x300"}),
     Group(module="detection.*", modality="detection", part="network", call={"images": "1x3x512x512"}),
+    Group(module="segmentation.lraspp", modality="segmentation", call={"input": "1x3x520x520"}),
     Group(module="segmentation.*", modality="segmentation", call={"x": "1x3x520x520"}),
     Group(module="video.resnet", modality="vision-conv", call={"x": "1x3x16x112x112"}),
     Group(module="video.s3d", modality="vision-conv", call={"x": "1x3x16x224x224"}),
@@ -163,7 +164,18 @@ def build_diffusers(row: ModelConfig, settings: Mapping[str, Any]) -> Any:
     diffusers.utils.logging.set_verbosity_error()
     cls = getattr(diffusers, row.class_name)
     model = cls(**_arguments(settings["settings"], inspect.signature(cls.__init__).parameters))
+    _plain_numbers(model)
     return called(model, *written_call(settings["call"]))
+
+
+def _plain_numbers(model: Any) -> None:
+    """Turn numbers of numpy among the attributes into Python's: a capture takes them for inputs."""
+    import numpy
+
+    for module in model.modules():
+        for name, value in vars(module).items():
+            if isinstance(value, numpy.generic):
+                setattr(module, name, value.item())
 
 
 def _arguments(settings: Mapping[str, Any], known: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

@@ -7,9 +7,11 @@ from extract import zoos
 from extract.arguments import Called, called, written_call, written_tensor
 from extract.catalog import load_catalog
 from extract.configs import ConfigsConfig, resolve_configs
+from extract.initialisers import describe
 from extract.models import list_diffusers, list_torchvision
 from extract.trace import TraceConfig, trace
 from passbench.inputs import value_of
+from schemas.graph import TensorSpec
 from schemas.rows import GraphRecord, ModelConfig
 
 pytestmark = pytest.mark.torch
@@ -100,3 +102,12 @@ def test_quantized_architectures_are_left_out_with_a_reason():
     names = [name for name, _ in zoos.torchvision_names()]
     assert len(names) > 100 and not any(name.startswith("quantized") for name in names)
     assert all(reason for _, reason in zoos.EXCLUDED)
+
+
+@pytest.mark.parametrize("count", [3, 9000])
+def test_complex_tables_keep_their_values_or_their_size(count):
+    data = torch.polar(torch.full((count,), 2.0), torch.linspace(0, 6, count))
+    spec = TensorSpec(dtype="complex64", shape=(count,), stride=(1,), device="cpu")
+    again = value_of(describe(data), spec, seed=0)
+    assert again.dtype == torch.complex64
+    assert torch.equal(again, data) if count == 3 else abs(float(again.abs().pow(2).mean()) - 4) < 0.2
