@@ -5,8 +5,8 @@
 
 A tensor is "[dtype] SHAPE [fill]": "1x3x224x224" (float32, normal), "int64 1x77 <1000" (whole numbers below 1000),
 "1x77 ones", "bool 1x77 ones", "int64 16 arange", "1 unit" (uniform in [0, 1)), "scalar =0.5" (no dimensions, one
-value). A text that is no tensor begins with "'". Lists and tables nest; a list of numbers alone is a tuple. Reads and writes nothing; raises ValueError on
-a text that follows no rule.
+value). A text that is no tensor begins with "'". Lists and tables nest; a list of numbers alone is a tuple. Reads and
+writes nothing; raises ValueError on a text that follows no rule.
 """
 
 import re
