@@ -37,7 +37,8 @@ class _Small(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.norm(self.convolution(x))
         attended = torch.nn.functional.scaled_dot_product_attention(y, y, y).transpose(1, 2).reshape(1, 6, -1)
-        return self.linear(attended.softmax(-1)[..., :6].contiguous()) + torch.arange(6)
+        found: torch.Tensor = self.linear(attended.softmax(-1)[..., :6].contiguous())
+        return found + torch.arange(6)
 
 
 def warm_up() -> None:
