@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from fusion_mining.mine import FUSIBLE
 from fusion_mining.pieces import transitions
-from schemas.rows import CanonicalGraph, LongTail, Profile, ProfileStatus, Skipped, Subgraph, row_key
+from schemas.rows import CanonicalGraph, LongTail, Profile, ProfileStatus, Skipped, Subgraph
 
 SLOW = 1.03
 """Ratio of times from which on compilation counts as a slow-down."""
@@ -86,7 +86,7 @@ def classify(
             reason = (
                 "compiled values are wrong" if row.status is not ProfileStatus.MEASURED else "recompiled while timed"
             )
-            yield Skipped(item=row_key(row), reason=reason)
+            yield Skipped(item=row.subgraph, reason=reason)
     wanted = {row.subgraph for row in timed}
     counts: Counter[tuple[str, str]] = Counter()
     pieces, total = {}, 0
