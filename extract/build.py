@@ -134,7 +134,7 @@ def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch
     import transformers
 
     cls = getattr(transformers, row.class_name)
-    config = transformers_config(str(settings.get("model_type") or row.family), settings)
+    config = transformers_config(str(settings.get("model_type") or row.family), settings, owner=cls)
     apply_settings(config)
     model: torch.nn.Module = cls._from_config(config) if hasattr(cls, "_from_config") else cls(config)
     for module in model.modules():

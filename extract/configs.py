@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import Any
 
+from extract.adjust import adjustments
 from extract.failures import LIBRARY_ERRORS, failure_row
 from extract.files import file_config
 from extract.zoos import diffusers_config, torchvision_config
@@ -125,21 +126,33 @@ def _is_irrelevant(key: str) -> bool:
 
 
 # --- the installed libraries ----------------------------------------------------------------------------------------
-def transformers_config(family: str, settings: Mapping[str, Any]) -> Any:
-    """The configuration object of a model type; raises ValueError if the library's own validation refuses it."""
+def transformers_config(family: str, settings: Mapping[str, Any], *, owner: Any = None) -> Any:
+    """The configuration object of a model type; raises ValueError if the library's own validation refuses it.
+
+    `owner` is the class to build: part of a larger model type, it may have a type of its own that no table lists.
+    """
     import transformers
     from huggingface_hub.errors import StrictDataclassError
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     transformers.logging.set_verbosity_error()
     try:
-        return CONFIG_MAPPING[family].from_dict(dict(settings))
+        own = getattr(owner, "config_class", None)
+        found = own if getattr(own, "model_type", None) == family else CONFIG_MAPPING[family]
+        return found.from_dict(dict(settings))
     except StrictDataclassError as error:
         raise ValueError(str(error)) from error
 
 
 def _transformers_default(row: ModelRef) -> str:
-    return canonical_config(transformers_config(row.family, {}).to_dict())
+    """The default configuration, adjusted; of a class that is one part of its model type, that part's."""
+    import transformers
+
+    config = transformers_config(row.family, adjustments(row.family))
+    own = getattr(getattr(transformers, row.name.split("/")[-1]), "config_class", None)
+    parts = vars(config).values() if own is not None and not isinstance(config, own) else ()
+    config = next((part for part in parts if isinstance(part, own)), config)
+    return canonical_config(config.to_dict())
 
 
 def _timm_default(row: ModelRef) -> str:
