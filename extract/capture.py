@@ -2,23 +2,37 @@
 
     pieces, reasons = capture(built, wanted)
 
-Nothing is computed on the fake rung. Reads and writes nothing; raises whatever Dynamo or the model raises.
+Nothing is computed on the fake rung, except from inputs and buffers that are read: where an input is given number by
+number, or where a first call needs the values of one, small whole numbers and truth values are known to the capture,
+what is computed from them alone is computed, and such inputs are recorded number by number. Reads and writes nothing;
+raises whatever Dynamo or the model raises.
 """
 
 import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 import torch._dynamo
 
 from extract.build import Built, fake_scope
-from extract.failures import CAPTURE, clean, step
-from extract.inputs import WantedInput
+from extract.failures import CAPTURE, LIBRARY_ERRORS, clean, failure_kind, step
+from extract.inputs import WantedInput, without_media
 from passbench.inputs import value_of
+from schemas import values
 from schemas.fx import fake_input
+from schemas.graph import TensorSpec
+from schemas.known import MAX_EXAMPLE, WHOLE, computed_constants
+from schemas.rows import FailureKind
+
+LITERAL = "literal"
+EXACT = frozenset({LITERAL, "zeros", "ones", "constant", "arange"})
+"""Kinds of initialisers that give every number of an input."""
+_DEPENDENT = re.compile(r"(?i)data.dependent|Tensor\.item|dynamic shape operator")
+_SCALARS: dict[str, Any] = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +55,8 @@ class Capture:
     """Reasons of the breaks, one line each; empty if the call is one graph."""
     inputs: dict[int, str]
     """id of an input tensor -> argument name; the tensors live in the pieces."""
+    inits: dict[str, str] = field(default_factory=dict)
+    """Argument name -> initialiser, where the capture read values; else those that were wanted hold."""
 
     @property
     def is_whole(self) -> bool:
@@ -60,19 +76,64 @@ class Capture:
 
 
 def capture(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Capture:
-    """Call the model once under `torch.compile` in inference mode and record what reaches the backend."""
+    """Call the model once under `torch.compile` in inference mode and record what reaches the backend.
+
+    A call that fails with pictures or sounds besides a text is made again with the text alone.
+    """
+    text = without_media(tuple(wanted))
+    if len(text) == len(wanted):
+        return _read_if_needed(built, wanted, seed)
+    try:
+        found = _read_if_needed(built, wanted, seed)
+    except LIBRARY_ERRORS:
+        found = None
+    return found if found is not None and found.is_whole else _read_if_needed(built, text, seed)
+
+
+def _read_if_needed(built: Built, wanted: Sequence[WantedInput], seed: int) -> Capture:
+    """One call in which no value is known or, where that does not do, one in which values may be read."""
+    if built.mode is None:
+        return _call(built, wanted, {}, seed)
+    broken = None
+    if not any(_kind(item) == LITERAL for item in wanted):
+        try:
+            broken = _call(built, wanted, {}, seed)
+            if not _DEPENDENT.search(" ".join(broken.reasons)):
+                return broken
+        except LIBRARY_ERRORS as error:
+            if failure_kind(error) is not FailureKind.DATA_DEPENDENT:
+                raise
+    known = {item.name: _value(item, seed) for item in wanted if _is_readable(item.spec)}
+    literal = [_as_literal(item, known) for item in wanted]
+    try:
+        found = _call(built, literal, known, seed)
+    except LIBRARY_ERRORS:
+        if broken is None:
+            raise
+        return broken
+    return replace(found, inits={item.name: item.init for item in literal})
+
+
+def _call(
+    built: Built, wanted: Sequence[WantedInput], known: Mapping[str, torch.Tensor], seed: int
+) -> Capture:  # fmt: skip
+    """One call; `known`: the numbers of arguments that the model may read."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     pieces: list[Piece] = []
 
     def record(gm: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        if known:
+            gm.graph.eliminate_dead_code()
+            gm.recompile()
         pieces.append(Piece(gm=gm, examples=tuple(examples)))
-        return gm.forward
+        return _stop if known else gm.forward
 
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
-    with step(CAPTURE), torch.no_grad(), fake_scope(built), no_collection():
-        torch.compile(built.model, backend=record, dynamic=False)(**arguments)
+    data = {id(arguments[name]): value for name, value in known.items()}
+    with step(CAPTURE), torch.no_grad(), fake_scope(built), no_collection(), _reading(built, data), suppress(_Stopped):
+        torch.compile(built.model, backend=record, dynamic=False, fullgraph=bool(known))(**arguments)
     reasons = tuple(_one_line(text) for text in torch._dynamo.utils.counters["graph_break"])
     return Capture(pieces=tuple(pieces), reasons=reasons, inputs={id(v): name for name, v in arguments.items()})
 
@@ -90,12 +151,52 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
+class _Stopped(Exception):
+    """The whole call is recorded; its graph need not run, and could not on tensors that know nothing."""
+
+
+def _stop(*_: Any) -> Any:
+    raise _Stopped
+
+
 def _argument(item: WantedInput, built: Built, seed: int) -> torch.Tensor:
-    if built.mode is not None:
-        return fake_input(item.spec)
+    return fake_input(item.spec) if built.mode is not None else _value(item, seed)
+
+
+def _value(item: WantedInput, seed: int) -> torch.Tensor:
     value = value_of(item.init, item.spec, seed=seed)
     assert isinstance(value, torch.Tensor)
     return value
+
+
+# --- values that the model may read ---------------------------------------------------------------------------------
+def _kind(item: WantedInput) -> str:
+    return str(values.loads(item.init)["kind"])
+
+
+def _is_readable(spec: TensorSpec) -> bool:
+    return spec.dtype in WHOLE and spec.numel <= MAX_EXAMPLE
+
+
+def _as_literal(item: WantedInput, known: Mapping[str, torch.Tensor]) -> WantedInput:
+    """The same input with its numbers written out, unless its initialiser gives them already."""
+    if item.name not in known or _kind(item) in EXACT:
+        return item
+    return replace(item, init=values.dumps({"kind": LITERAL, "data": known[item.name].reshape(-1).tolist()}))
+
+
+@contextmanager
+def _reading(built: Built, data: Mapping[int, torch.Tensor]) -> Iterator[None]:
+    """Let a capture read inputs, and buffers whose data the constructor computed; nothing if there are no inputs."""
+    if not data:
+        yield
+        return
+    buffers: dict[int, torch.Tensor] = {
+        key: value for key, value in built.data.items()
+        if value.numel() <= MAX_EXAMPLE and str(value.dtype).removeprefix("torch.") in WHOLE
+    }  # fmt: skip
+    with torch._dynamo.config.patch(**_SCALARS), computed_constants({**buffers, **data}):
+        yield
 
 
 def _one_line(reason: str) -> str:

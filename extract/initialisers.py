@@ -144,7 +144,7 @@ def describe_placeholders(
     piece: Piece, captured: Capture, built: Built, wanted: Sequence[WantedInput]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(roles, initialisers) by placeholder name."""
-    rule_of = {item.name: item.init for item in wanted}
+    rule_of = {item.name: item.init for item in wanted} | captured.inits
     roles: dict[str, str] = {}
     inits: dict[str, str] = {}
     placeholders = [node for node in piece.gm.graph.nodes if node.op == "placeholder"]

@@ -35,6 +35,7 @@ from schemas.graph import (
     TensorSpec,
     is_safe_name,
 )  # fmt: skip
+from schemas.known import computed_constants, exact_numbers
 from schemas.values import Value
 
 MAX_CONSTANT_ELEMENTS = 65_536
@@ -121,15 +122,16 @@ def fake_input(spec: TensorSpec) -> torch.Tensor:
 
 
 def example_input(spec: TensorSpec, init: str) -> Any:
-    """The value of a placeholder under a FakeTensorMode: a scalar's own, a fake tensor that knows its number if the
-    initialiser gives the number of a 0-d tensor (so that `item` yields it), else an empty fake tensor."""
+    """The value of a placeholder under a FakeTensorMode: a scalar's own, a fake tensor that knows its numbers (so that
+    `item` yields them) where the initialiser gives whole numbers or truth values exactly, else an empty fake tensor."""
     if spec.dtype.startswith("Sym"):
         return _scalar_value(init)
-    raw = values.loads(init)
-    known = raw["data"][0] if raw.get("kind") == "literal" and not spec.shape and len(raw["data"]) == 1 else None
-    if known is None or isinstance(known, list) or spec.device != "cpu":
-        return fake_input(spec)
-    return torch.tensor(_decode(known, ()), dtype=dtype_of(spec.dtype))
+    known = exact_numbers(spec, values.loads(init))
+    if known is not None:
+        made = torch.tensor(known, dtype=dtype_of(spec.dtype)).reshape(spec.shape)
+        if made.stride() == spec.stride:
+            return made
+    return fake_input(spec)
 
 
 # --- torch.fx -> IR -------------------------------------------------------------------------------------------------
@@ -418,7 +420,7 @@ def propagate(graph: Graph, specs: Sequence[TensorSpec] | None = None) -> list[t
     gm = lower(graph)
     recorder = _SpecRecorder(gm)
     mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    with torch.no_grad(), mode:
+    with torch.no_grad(), computed_constants(), mode:
         inputs = [example_input(spec, init) for spec, init in zip(wanted, graph.inits, strict=True)]
         recorder.run(*inputs)
     return recorder.specs

@@ -1,0 +1,266 @@
+"""Tables: how sizes are found in a configuration, and which argument of `forward` gets which tensor.
+
+`FACTS` and `PRODUCTS` name sizes, `RULES` say what an argument gets, `MEDIA` which arguments a model that also reads
+text can do without. A reader extends the tables; `extract.inputs` follows them. Reads and writes nothing; needs no
+torch.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from schemas.rows import ModelConfig
+
+TEXT, DECODER, SCAN = 128, 16, 4
+"""Canonical lengths in tokens: of a text, of a decoder's prefix, and of a text that a sequential scan unrolls."""
+INNER = (
+    "text_config", "thinker_config", "encoder", "decoder", "vision_config", "audio_config", "backbone_config",
+    "vit_config", "qformer_config",
+)  # fmt: skip
+"""Nested configurations searched for a fact, in this order, after the outer one; then all others, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One size: the first of `keys` that a configuration has, times `scale`; else `default`; at most `limit`.
+
+    A list gives its `entry`-th number. `families` restricts the fact; a later fact of the same name then holds for the
+    other families.
+    """
+
+    name: str
+    keys: tuple[str, ...] = ()
+    default: int = 1
+    scale: int = 1
+    limit: int | None = None
+    entry: int = 0
+    families: tuple[str, ...] = ("*",)
+
+
+FACTS = (
+    Fact(name="batch"),
+    Fact(name="decoder", default=DECODER),
+    Fact(name="scan", default=SCAN),
+    Fact(name="samples", default=16_000),
+    Fact(name="vocab", keys=("vocab_size",), default=1000),
+    Fact(name="text", keys=("max_position_embeddings", "n_positions"), default=TEXT, limit=TEXT),
+    Fact(name="channels", keys=("num_channels", "in_channels", "in_chans"), default=3),
+    # depth_pro takes four patches a side at its largest scale
+    Fact(name="image", default=1536, families=("depth_pro",)),
+    Fact(name="image", default=712, families=("uvdoc*",)),
+    Fact(name="image", default=640, families=("rf_detr*", "lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*")),
+    Fact(name="image", keys=("image_size", "img_size"), default=224),
+    Fact(name="detection_image", default=640,
+         families=("rf_detr*", "lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*", "pp_doclayout*", "omdet*")),
+    Fact(name="detection_image", keys=("image_size",), default=512),
+    Fact(name="video", keys=("num_frames", "frames_per_clip"), default=8),
+    Fact(name="tubelet", keys=("tubelet_size",), default=2),
+    Fact(name="mel", keys=("num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "mel_bins"), default=80),
+    Fact(name="audio_mel", keys=("input_feat_size", "num_mel_bins"), default=128),
+    Fact(name="mel_frames", keys=("max_source_positions",), default=1500, scale=2),
+    Fact(name="patch_frames", keys=("max_length",), default=1024),
+    Fact(name="types", keys=("type_vocab_size",), default=2),
+    Fact(name="hidden", keys=("hidden_size", "d_model", "d_latents"), default=768),
+    # packed images: one image of grid x grid patches
+    # gemma4 pools three by three
+    Fact(name="grid", default=24, families=("gemma4*", "embedding_gemma2*")),
+    Fact(name="grid", default=16),
+    Fact(name="patch", keys=("patch_size",), default=14),
+    Fact(name="temporal", default=1, families=("glm_image*", "hunyuan_vl*", "paddleocr_vl*", "video_llama_3*",
+                                               "kimi*", "lfm3*")),
+    Fact(name="temporal", keys=("temporal_patch_size",), default=1),
+    Fact(name="past", keys=("context_length",), default=32),
+    Fact(name="series", keys=("num_input_channels", "input_size"), default=1),
+    Fact(name="feature_channels", keys=("visual_feat_dim", "visual_embedding_dim"), default=2048),
+    Fact(name="box", keys=("visual_pos_dim",), default=4),
+    Fact(name="queries", keys=("num_query_tokens",), default=32),
+    Fact(name="tiles", keys=("max_num_tiles",), default=4),
+    Fact(name="tasks", keys=("task_seq_len",), default=77),
+    Fact(name="latent", keys=("hidden_size", "codebook_dim", "latent_dim"), default=512),
+    Fact(name="codebooks", keys=("num_codebooks", "num_quantizers"), default=8),
+)  # fmt: skip
+"""Sizes by name; "image" and "detection_image" are spread into "..._height" and "..._width"."""
+PRODUCTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("patches", ("grid", "grid"), ()),
+    ("patch_values", ("channels", "temporal", "patch", "patch"), ()),
+    ("plain_patch_values", ("channels", "patch", "patch"), ()),
+    ("film_patches", ("video", "image_height", "image_width"), ("tubelet", "patch", "patch")),
+)
+"""(name, facts whose product it is, facts it is divided by)."""
+
+NORMAL = '{"kind":"normal","mean":0.0,"std":1.0}'
+UNIT = '{"kind":"uniform","low":0.0,"high":1.0}'
+ONES = '{"kind":"ones"}'
+ZEROS = '{"kind":"zeros"}'
+IDS = '{"kind":"integers","low":0,"high":"vocab"}'
+GRID = '{"kind":"literal","data":[1,"grid","grid"]}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRule:
+    """One argument of `forward`: its shape in facts or numbers, its dtype, its initialiser with facts as strings.
+
+    An empty `init` leaves the argument out. `given`: globs on other arguments, of which `forward` must have one for
+    each.
+    """
+
+    name: str
+    shape: tuple[str | int, ...] = ()
+    init: str = NORMAL
+    dtype: str = "float32"
+    families: tuple[str, ...] = ("*",)
+    modalities: tuple[str, ...] = ("*",)
+    given: tuple[str, ...] = ()
+    needed: bool = False
+    """Whether only an argument without a default gets it."""
+
+    def holds(self, row: ModelConfig, names: tuple[str, ...], needed: bool) -> bool:
+        """Whether the rule is about this architecture, whose `forward` takes `names` and demands this one or not."""
+        if self.needed and not needed:
+            return False
+        fits = any(fnmatchcase(row.family, glob) for glob in self.families)
+        fits = fits and any(fnmatchcase(row.modality, glob) for glob in self.modalities)
+        return fits and all(any(fnmatchcase(name, glob) for name in names) for glob in self.given)
+
+
+_VIDEO = (
+    "timesformer",
+    "vivit",
+    "videomae",
+    "vjepa2",
+    "tvlt",
+    "videoprism*",
+    "pe_video*",
+    "pe_audio_video*",
+    "videomt",
+)
+_SCANS = ("mamba", "falcon_mamba", "rwkv", "recurrent_gemma", "jamba", "xlstm", "zamba")
+_PATCHED = ("siglip2*", "lfm2_vl*")
+_IMAGE = ("batch", "channels", "image_height", "image_width")
+_FILM = ("batch", "video", "channels", "image_height", "image_width")
+_LINE = ("batch", "text")
+_LATTICE = ("patches", "patch_values")
+_AUDIO_LM = ("batch", "mel", "mel_frames")
+
+_TEXT = (
+    InputRule(name="input_ids", shape=("batch", "scan"), dtype="int64", init=IDS, families=_SCANS),
+    InputRule(name="attention_mask", shape=("batch", "scan"), dtype="int64", init=ONES, families=("jamba", "zamba")),
+    InputRule(name="input_ids", shape=("batch", "text", 9), dtype="int64", init=IDS, families=("higgs_audio_v3*",)),
+    InputRule(name="input_ids", shape=_LINE, dtype="int64", init=IDS),
+    InputRule(name="attention_mask", init="", modalities=("state-space",)),
+    InputRule(name="attention_mask", shape=_LINE, dtype="int64", init=ONES, given=("input_ids",),
+              modalities=("text-*", "seq2seq", "moe", "multimodal")),
+    InputRule(name="attention_mask", shape=_LINE, dtype="int64", init=ONES, given=("input_ids",), needed=True),
+    InputRule(name="decoder_input_ids", shape=("batch", "decoder"), dtype="int64", init=IDS),
+    InputRule(name="bbox", shape=("batch", "text", 4), init=UNIT, families=("udop",)),
+    InputRule(name="bbox", shape=("batch", "text", 4), dtype="int64", init='{"kind":"integers","low":0,"high":2}'),
+    InputRule(name="qformer_input_ids", shape=("batch", 32), dtype="int64",
+              init='{"kind":"integers","low":0,"high":1000}'),
+    InputRule(name="qformer_attention_mask", shape=("batch", 32), dtype="int64", init=ONES),
+    InputRule(name="task_inputs", shape=("batch", "tasks"), dtype="int64", init=IDS),
+    InputRule(name="inputs", shape=("batch", "text", "hidden"), families=("perceiver",)),
+    InputRule(name="inputs_embeds", shape=("batch", "text", "hidden"), needed=True),
+    InputRule(name="noise_embeds", shape=("batch", "decoder", "hidden"), needed=True),
+    InputRule(name="context_hidden_states", shape=("batch", "text", "hidden"), needed=True),
+    InputRule(name="query_embeds", shape=("batch", "queries", "hidden"), needed=True),
+    InputRule(name="marks", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[32,64,96,128]}'),
+    InputRule(name="num_options", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[2,2,2,2]}'),
+    InputRule(name="question_type_ids", shape=("batch", 4), dtype="int64", init=ZEROS),
+)  # fmt: skip
+_PACKED = (
+    InputRule(name="pixel_values", shape=("patches", "channels", "patch", "patch"), families=("kimi*",),
+              given=("*grid_thw",)),
+    InputRule(name="pixel_values", shape=("batch", "patches", "patch_values"), families=("hunyuan_vl*",),
+              given=("*grid_thw",)),
+    InputRule(name="pixel_values", shape=("patches", "channels", "patch", "patch"), families=("paddleocr_vl*",),
+              given=("*grid_thw",)),
+    InputRule(name="pixel_values", shape=_LATTICE, given=("*grid_thw",)),
+    InputRule(name="hidden_states", shape=_LATTICE, given=("*grid_thw",)),
+    InputRule(name="pixel_values_videos", init="", given=("video_grid_thw",)),
+    InputRule(name="grid_thw", shape=(1, 3), dtype="int64", init=GRID),
+    InputRule(name="image_grid_thw", shape=(1, 3), dtype="int64", init=GRID),
+    InputRule(name="merge_sizes", shape=(1,), dtype="int64", init='{"kind":"literal","data":[1]}'),
+    InputRule(name="mm_token_type_ids", shape=_LINE, dtype="int64", init=ZEROS),
+    InputRule(name="pixel_values", shape=("batch", "patches", "plain_patch_values"), families=_PATCHED),
+    InputRule(name="pixel_attention_mask", shape=("batch", "patches"), dtype="int64", init=ONES, families=_PATCHED),
+    InputRule(name="spatial_shapes", shape=("batch", 2), dtype="int64",
+              init='{"kind":"literal","data":["grid","grid"]}'),
+    InputRule(name="pixel_values", shape=("batch", "patches", "plain_patch_values"), given=("pixel_position_ids",)),
+    InputRule(name="pixel_values", shape=("batch", "patches", "plain_patch_values"), given=("image_position_ids",)),
+    InputRule(name="pixel_position_ids", shape=("batch", "patches", 2), dtype="int64",
+              init='{"kind":"lattice","side":"grid"}'),
+    InputRule(name="image_position_ids", shape=("batch", "patches", 2), dtype="int64",
+              init='{"kind":"lattice","side":"grid"}'),
+)  # fmt: skip
+_PICTURES = (
+    InputRule(name="pixel_values", shape=_FILM, init=NORMAL, families=_VIDEO),
+    InputRule(name="pixel_values_videos", shape=_FILM, families=_VIDEO),
+    InputRule(name="pixel_values_videos", shape=_FILM, needed=True),
+    InputRule(name="pixel_values_videos", init="", given=("pixel_values",)),
+    InputRule(name="pixel_values", shape=("batch", "channels", "detection_image_height", "detection_image_width"),
+              modalities=("detection",)),
+    InputRule(name="pixel_values", shape=("batch", 2, "channels", "image_height", "image_width"),
+              families=("efficientloftr", "superglue", "lightglue")),
+    InputRule(name="pixel_values", shape=("batch", 1, "tiles", "channels", "image_height", "image_width"),
+              families=("mllama*",)),
+    InputRule(name="pixel_values", shape=("batch", 3, "channels", "image_height", "image_width"),
+              families=("llava_next*", "llava_onevision*")),
+    InputRule(name="pixel_values", shape=("batch", 1, "channels", "image_height", "image_width"),
+              families=("idefics*", "smolvlm", "modernvbert", "ultravbert", "granite_docling")),
+    InputRule(name="aspect_ratio_ids", shape=("batch", 1), dtype="int64", init=ONES),
+    InputRule(name="aspect_ratio_mask", shape=("batch", 1, "tiles"), dtype="int64", init=ONES),
+    InputRule(name="pixel_values", shape=_IMAGE, init=NORMAL),
+    InputRule(name="image_sizes", shape=("batch", 2), dtype="int64",
+              init='{"kind":"literal","data":["image_height","image_width"]}', given=("pixel_values",)),
+    InputRule(name="high_res_pixel_values", shape=("batch", "channels", 1024, 1024)),
+    InputRule(name="prompt_pixel_values", shape=_IMAGE),
+    InputRule(name="prompt_masks", shape=_IMAGE),
+    InputRule(name="bool_masked_pos", shape=("batch", "film_patches"), dtype="bool", init='{"kind":"bool","p":0.5}',
+              needed=True),
+    InputRule(name="flattened_patches", shape=("batch", 256, 770)),
+    InputRule(name="visual_feats", shape=("batch", 36, "feature_channels")),
+    InputRule(name="visual_pos", shape=("batch", 36, "box"), init=UNIT),
+    InputRule(name="classes_input_ids", shape=(3, 77), dtype="int64", init=IDS),
+    InputRule(name="classes_attention_mask", shape=(3, 77), dtype="int64", init=ONES),
+    InputRule(name="tasks_input_ids", shape=(1, 77), dtype="int64", init=IDS),
+    InputRule(name="tasks_attention_mask", shape=(1, 77), dtype="int64", init=ONES),
+    InputRule(name="classes_structure", shape=(1,), dtype="int64", init='{"kind":"literal","data":[3]}'),
+    InputRule(name="x", shape=_IMAGE, init=NORMAL, modalities=("vision-*",)),
+)  # fmt: skip
+_SOUNDS = (
+    InputRule(name="input_values", shape=("batch", "patch_frames", "mel"), families=("audio-spectrogram-transformer",)),
+    InputRule(name="input_values", shape=("batch", 1, "samples"),
+              families=("encodec", "dac", "mimi*", "xcodec*", "pocket_tts*", "vibevoice*", "neucodec*", "omniasr*")),
+    InputRule(name="input_values", shape=("batch", "decoder", "mel"), families=("speecht5",)),
+    InputRule(name="input_values", shape=("batch", "samples")),
+    InputRule(name="input_features", init="", given=("input_values",), families=("speech-encoder-decoder",)),
+    InputRule(name="input_features", shape=("batch", 1, 1001, 64), families=("clap*",)),
+    InputRule(name="input_features", shape=_AUDIO_LM,
+              families=("whisper*", "voxtral*", "qwen2_audio*", "glmasr*", "audioflamingo3*", "musicflamingo*")),
+    InputRule(name="input_features", shape=("batch", "mel", 1000), families=("qwen3_asr*",)),
+    InputRule(name="input_features", shape=("batch", 1024, 160),
+              families=("seamless_m4t*", "wav2vec2-bert", "granite_speech*")),
+    InputRule(name="input_features", shape=("batch", 1024, "mel")),
+    InputRule(name="input_features_mask", shape=("batch", 1000), dtype="int64", init=ONES, families=("qwen3_asr*",)),
+    InputRule(name="input_features_mask", shape=("batch", "mel_frames"), dtype="int64", init=ONES,
+              families=("glmasr*", "audioflamingo3*", "musicflamingo*", "voxtral*")),
+    InputRule(name="input_features_mask", shape=("batch", 1024), dtype="bool", init=ONES, needed=True),
+    InputRule(name="feature_attention_mask", shape=("batch", "mel_frames"), dtype="int64", init=ONES),
+    InputRule(name="audio_mel", shape=("batch", 1024, "audio_mel")),
+    InputRule(name="audio_mel_mask", shape=("batch", 1024), dtype="bool", init=ZEROS),
+    InputRule(name="latents", shape=("batch", "latent", 32), needed=True),
+    InputRule(name="hidden_states", shape=("batch", 1, "samples"), families=("vibevoice_acoustic_tokenizer_encoder",)),
+    InputRule(name="hidden_states", shape=("batch", "latent", 32), families=("vibevoice_acoustic_tokenizer_decoder",)),
+)  # fmt: skip
+_SERIES = (
+    InputRule(name="past_values", shape=("batch", 512), families=("timesfm*",)),
+    InputRule(name="past_values_padding", shape=("batch", 512), dtype="int64", init=ZEROS, needed=True),
+    InputRule(name="freq", shape=("batch", 1), dtype="int64", init=ZEROS, needed=True),
+    InputRule(name="past_values", shape=("batch", "past", "series")),
+)  # fmt: skip
+RULES = (*_TEXT, *_PACKED, *_PICTURES, *_SOUNDS, *_SERIES)
+"""The first rule that holds for an argument of `forward` gives its value."""
+MEDIA = (
+    "pixel_*", "image_*", "video_*", "high_res_*", "aspect_ratio_*", "spatial_shapes", "input_features*",
+    "input_values", "feature_attention_mask", "mm_token_type_ids", "audio_*", "flattened_patches",
+)  # fmt: skip
+"""Arguments that a model which also takes input_ids can do without: the second call, where the first fails."""

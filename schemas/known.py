@@ -1,0 +1,106 @@
+"""Fake tensors that know their values: what is computed from them alone is computed, so that code may read it.
+
+    with mode, computed_constants():
+        grid = torch.tensor([[1, 8, 8]])             # fake, and knows its data
+        grid.prod(-1).tolist()                       # [64]
+    with computed_constants({id(fake): data}):       # tensors that Dynamo makes its own fake copies of
+        torch.compile(model, backend=backend)(fake)
+
+torch carries the data of fake tensors of one element through operations; inside `computed_constants` it does so up to
+`MAX_KNOWN` elements, for results of factory functions too. A tensor that is also computed from unknown data knows
+nothing. Reads and writes nothing; replaces attributes of torch's FakeTensorMode while the context is open.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses import fake_tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._mode_utils import no_dispatch
+
+from schemas.graph import TensorSpec
+
+MAX_KNOWN = 1 << 16
+"""Most elements of a tensor whose data is carried along."""
+MAX_EXAMPLE = 4096
+"""Largest placeholder whose numbers are known while shapes are propagated, or that a capture may read."""
+WHOLE = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
+_aten = torch.ops.aten
+FACTORIES = frozenset({
+    _aten.arange.default, _aten.arange.start, _aten.arange.start_step, _aten.full.default, _aten.zeros.default,
+    _aten.ones.default, _aten.eye.default, _aten.eye.m, _aten.scalar_tensor.default, _aten.linspace.default,
+    _aten.tril_indices.default, _aten.triu_indices.default,
+})  # fmt: skip
+"""Functions without tensor arguments whose results are known; not those that leave memory as it is."""
+
+
+def exact_numbers(spec: TensorSpec, raw: Mapping[str, Any]) -> list[Any] | None:
+    """All numbers of a placeholder, row-major, if its decoded initialiser gives them and they are few.
+
+    Whole numbers and truth values only, and any single number.
+    """
+    size, number = spec.numel, {"zeros": 0, "ones": 1, "constant": raw.get("value")}.get(str(raw.get("kind")))
+    known = raw["data"] if raw.get("kind") == "literal" else [number] * min(size, MAX_EXAMPLE)
+    if raw.get("kind") == "arange" and spec.shape:
+        start, step, last = raw.get("start", 0), raw.get("step", 1), spec.shape[-1]
+        known = [start + step * (k % last) for k in range(min(size, MAX_EXAMPLE))] if last else []
+    whole = spec.dtype in WHOLE
+    if not known or len(known) != size or spec.device != "cpu" or not (whole or size == 1):
+        return None
+    if any(item is None or isinstance(item, list) for item in known):
+        return None
+    plain: list[Any] = [float(item["float"]) if isinstance(item, dict) else item for item in known]
+    return [bool(item) if spec.dtype == "bool" else int(item) for item in plain] if whole else plain
+
+
+def attach(mode: FakeTensorMode, fake: Any, data: torch.Tensor) -> None:
+    """Let a fake tensor of a mode know its data, a tensor of the same shape and dtype on the CPU."""
+    if isinstance(fake, FakeTensor) and fake.constant is None and data.numel() <= MAX_KNOWN:
+        with no_dispatch():
+            fake.constant = data.detach().clone()
+        mode.fake_tensor_converter.add_constant_storage_mapping(fake)
+
+
+@contextmanager
+def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Iterator[None]:
+    """Carry known data through fake operations; `known`: id of a tensor -> the data that its fake copies have."""
+    data_of = known or {}
+    limit, from_tensor, dispatch = (
+        fake_tensor.CONSTANT_NUMEL_LIMIT, FakeTensorMode.from_tensor, FakeTensorMode.dispatch
+    )  # fmt: skip
+
+    def copy(self: FakeTensorMode, tensor: torch.Tensor, **settings: Any) -> Any:
+        made = from_tensor(self, tensor, **settings)
+        if id(tensor) in data_of:
+            attach(self, made, data_of[id(tensor)])
+        return made
+
+    def run(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = dispatch(self, func, types, args, kwargs or {})
+        if func in FACTORIES and isinstance(made, FakeTensor) and _is_concrete(made):
+            with no_dispatch():
+                data = func(*args, **{**(kwargs or {}), "device": "cpu", "pin_memory": None})
+            attach(self, made, data)
+        return made
+
+    fake_tensor.CONSTANT_NUMEL_LIMIT = MAX_KNOWN
+    _set(FakeTensorMode, from_tensor=copy, dispatch=run)
+    try:
+        yield
+    finally:
+        fake_tensor.CONSTANT_NUMEL_LIMIT = limit
+        _set(FakeTensorMode, from_tensor=from_tensor, dispatch=dispatch)
+
+
+def _set(owner: Any, **attributes: Any) -> None:
+    for name, value in attributes.items():
+        setattr(owner, name, value)
+
+
+def _is_concrete(made: FakeTensor) -> bool:
+    """Whether a fake tensor is of the CPU, small, and has numbers for sizes."""
+    sizes = list(made.shape)
+    return made.device.type == "cpu" and all(type(size) is int for size in sizes) and math.prod(sizes) <= MAX_KNOWN

@@ -1,0 +1,90 @@
+"""Fake tensors that know their values: what is computed from them, and what is not."""
+
+import operator
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from passbench.inputs import value_of
+from schemas import values
+from schemas.fx import example_input, propagate
+from schemas.graph import TensorSpec
+from schemas.known import computed_constants, exact_numbers
+
+pytestmark = pytest.mark.torch
+
+
+def test_what_is_computed_from_known_tensors_alone_is_known():
+    with computed_constants(), FakeTensorMode(), torch.no_grad():
+        grid = torch.tensor([[1, 4, 6], [2, 2, 2]])
+        lengths = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
+        assert lengths.tolist() == [24, 4, 4]
+        places = torch.arange(6)
+        assert places[places != 3].tolist() == [0, 1, 2, 4, 5]
+
+
+def test_what_also_depends_on_unknown_data_is_not():
+    with computed_constants(), FakeTensorMode(), torch.no_grad():
+        mixed = torch.tensor([1, 2]) + torch.empty(2, dtype=torch.int64)
+        with pytest.raises(RuntimeError):
+            mixed.tolist()
+
+
+def test_a_tensor_that_is_written_into_forgets_its_data():
+    with computed_constants(), FakeTensorMode(), torch.no_grad():
+        table = torch.tensor([1, 2])
+        table.copy_(torch.empty(2, dtype=torch.int64))
+        with pytest.raises(RuntimeError):
+            table.tolist()
+
+
+def test_torch_is_left_as_it_was():
+    before = (FakeTensorMode.from_tensor, FakeTensorMode.dispatch)
+    with pytest.raises(ZeroDivisionError), computed_constants():
+        raise ZeroDivisionError
+    assert (FakeTensorMode.from_tensor, FakeTensorMode.dispatch) == before
+
+
+@pytest.mark.parametrize(
+    ("init", "dtype", "shape"),
+    [
+        ('{"kind":"literal","data":[1,16,16]}', "int64", (1, 3)),
+        ('{"kind":"literal","data":[true,false]}', "bool", (2,)),
+        ('{"kind":"ones"}', "int64", (1, 128)),
+        ('{"kind":"zeros"}', "bool", (3,)),
+        ('{"kind":"arange","start":3,"step":2}', "int32", (2, 5)),
+        ('{"kind":"constant","value":{"float":"0.5"}}', "float32", ()),
+    ],
+)
+def test_exact_numbers_are_those_of_the_initialiser(init, dtype, shape):
+    stride = torch.empty(shape).stride()
+    spec = TensorSpec(dtype=dtype, shape=shape, stride=stride, device="cpu")
+    value = value_of(init, spec, seed=0)
+    assert exact_numbers(spec, values.loads(init)) == value.reshape(-1).tolist()
+    with computed_constants(), FakeTensorMode():
+        assert example_input(spec, init).tolist() == value.tolist()
+
+
+@pytest.mark.parametrize("init", ['{"kind":"integers","low":0,"high":9}', '{"kind":"literal","data":[1,2]}'])
+def test_drawn_numbers_and_those_of_another_size_are_not_known(init):
+    spec = TensorSpec(dtype="int64", shape=(3,), stride=(1,), device="cpu")
+    assert exact_numbers(spec, values.loads(init)) is None
+
+
+def test_propagation_follows_a_mask_that_is_given_number_by_number():
+    from schemas.fx import lift
+
+    graph = torch.fx.Graph()
+    data, mask = graph.placeholder("data"), graph.placeholder("mask")
+    graph.output((graph.call_function(operator.getitem, (data, mask)),))
+    gm = torch.fx.GraphModule({}, graph)
+    values_of = {"data": torch.zeros(4), "mask": torch.tensor([True, False, True, True])}
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            node.meta["example_value"] = values_of[node.name]
+        elif node.op == "call_function":
+            node.meta["example_value"] = torch.zeros(3)
+    inits = {"data": '{"kind":"zeros"}', "mask": '{"kind":"literal","data":[true,false,true,true]}'}
+    found = propagate(lift(gm, roles={"data": "input", "mask": "input"}, inits=inits))
+    assert (3,) in [spec.shape for specs in found for spec in specs]
