@@ -12,7 +12,7 @@ stacks of layers to two; a shrunk configuration that fails is traced again in fu
 |--------------------|----------------------------------------------------------------------------------------------|
 | transformers_types | share of the model types with a base class whose base class gives an admitted graph          |
 | transformers_heads | share of (model type, head class) pairs of all task mappings                                 |
-| timm, torchvision, diffusers | share of the listed architectures; null where the library is not listed            |
+| timm, torchvision, diffusers | share of the listed architectures                                                  |
 | unknown_failures   | share of the failures that are of kind "unknown"                                             |
 | numeric_checked    | share of the admitted graphs that were run, rebuilt against traced                           |
 | numeric_equal      | share of those whose outputs are equal bit for bit                                           |
@@ -32,8 +32,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +53,8 @@ LAYERS = frozenset({
 })  # fmt: skip
 """Keys of a configuration that count the layers of a stack, cut by `--shrink`."""
 SHRUNK_LAYERS = 2
+DETAIL = 1500
+"""Characters kept of a traceback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +69,24 @@ class Outcome:
     nodes: int
     seconds: float
     shrunk: bool
+    inputs: tuple[str, ...] = ()
+    """Names of the graph's inputs."""
+    detail: str = ""
+    """End of the traceback of a failure."""
 
 
 # --- the pool -------------------------------------------------------------------------------------------------------
 def list_groups() -> dict[str, list[ModelRef]]:
-    """The architectures of each group, by name; a group whose library is not listed is empty."""
+    """The architectures of each group, by name."""
     catalog = load_catalog()
     rows = listing.list_transformers(catalog)
     return {
         TYPES: [row for row in rows if row.name.split("/")[1] in listing.base_classes(row.family)[:1]],
         HEADS: [row for row in rows if row.name.split("/")[1] in listing.head_classes(row.family)],
         "timm": listing.list_timm(catalog),
-        "torchvision": _other_zoo("torchvision"),
-        "diffusers": _other_zoo("diffusers"),
+        "torchvision": listing.list_torchvision(),
+        "diffusers": listing.list_diffusers(catalog),
     }
-
-
-def _other_zoo(library: str) -> list[ModelRef]:
-    if find_spec("extract.zoos") is None:
-        return []
-    rows: list[ModelRef] = getattr(import_module("extract.zoos"), f"list_{library}")(load_catalog())
-    return rows
 
 
 def sample(rows: Sequence[ModelRef], size: int, seed: int) -> list[ModelRef]:
@@ -123,16 +120,23 @@ def attempt(pool: ChildPool, call: Call, row: ModelConfig, *, shrunk: bool) -> O
 
 def _outcome(name: str, tables: Mapping[str, pa.Table], *, seconds: float, shrunk: bool) -> Outcome:
     failures = tables["Failure"].to_pylist() if "Failure" in tables else []
-    kept = ["numeric", "rung", "num_nodes"]
+    kept = ["numeric", "rung", "capture", "num_nodes", "graph"]
     records = tables["GraphRecord"].select(kept).to_pylist() if "GraphRecord" in tables else []
     empty = Outcome(
         name=name, kind="", message="", numeric="", rung="", nodes=0, seconds=seconds, shrunk=shrunk
     )  # fmt: skip
     if failures or not records:
         found = failures[0] if failures else {"kind": FailureKind.UNKNOWN, "message": "no row"}
-        return replace(empty, kind=str(found["kind"]), message=str(found["message"])[:300])
+        detail = str(found.get("detail", ""))[-DETAIL:]
+        return replace(empty, kind=str(found["kind"]), message=str(found["message"])[:300], detail=detail)
     record = records[0]
-    return replace(empty, numeric=str(record["numeric"]), rung=record["rung"], nodes=record["num_nodes"])
+    names = [
+        node["name"] for node in record["graph"]["nodes"] if (node["op"], node["target"]) == ("placeholder", "input")
+    ]
+    return replace(
+        empty, numeric=str(record["numeric"]), rung=f"{record['rung']}, {record['capture']}", nodes=record["num_nodes"],
+        inputs=tuple(names),
+    )  # fmt: skip
 
 
 def configurations(rows: Iterable[ModelRef]) -> Iterator[ModelConfig | Outcome]:
