@@ -9,7 +9,7 @@ Makes its own tasks and submissions below the temporary folder and removes them;
 |-------------------|--------------------------------------------------------------------------------------------------|
 | seconds_task10    | grading a task of 10 variants for correctness, harness started and ended within, 2 lanes         |
 | cpu_task10        | processor seconds of that, all processes together                                                |
-| seconds_loop      | the same variants in a loop: one new python process a graph, no isolation and no ghost run      |
+| seconds_loop      | the same variants in a loop: one new python process a graph, no isolation and no ghost run       |
 | cpu_loop          | processor seconds of that                                                                        |
 | speedup_vs_loop   | seconds_loop / seconds_task10                                                                    |
 | isolation         | weakest isolation level of those 10 results                                                      |
