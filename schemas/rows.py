@@ -1,12 +1,12 @@
 """Every row that is not a graph: frozen, slotted, keyword-only; field docs are the literals under the fields.
 
 Is: the nouns of the funnel, in order: ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member,
-Relation, Occurrence, Subgraph, Pick, Environment, Profile, LongTail, TaskCandidate, Task, TaskVariant,
-EvalResult; Failure beside all.
+Relation, Occurrence, Subgraph, Pick, KernelMap, Kernel, Estimate, Environment, Profile, LongTail, TaskCandidate, Task,
+TaskVariant, EvalResult; Failure beside all.
 Each row type names its identity in `KEY`; ids are content hashes made by `content_id`, never random, never positions.
 Reads and writes nothing. `schemas.arrow` derives the Arrow schema from the annotations, `data.card` the field docs.
-The rows of identity stand in `schemas.class_rows`, that of the long tail in `schemas.longtail_rows`, the kinds of
-failure in `schemas.failures`.
+The rows of identity stand in `schemas.class_rows`, those of compiled graphs in `schemas.kernel_rows`, that of the long
+tail in `schemas.longtail_rows`, the kinds of failure in `schemas.failures`.
 """
 
 from dataclasses import dataclass
@@ -21,6 +21,10 @@ from schemas.class_rows import Relation as Relation
 from schemas.failures import ADVICE as ADVICE
 from schemas.failures import FailureKind as FailureKind
 from schemas.graph import Graph
+from schemas.kernel_rows import Estimate as Estimate
+from schemas.kernel_rows import KernelMap as KernelMap
+from schemas.kernel_rows import Launch as Launch
+from schemas.kernel_rows import Unfused as Unfused
 from schemas.longtail_rows import LongTail as LongTail
 
 SCHEMA_VERSION = "2"
@@ -489,6 +493,31 @@ class EvalResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One distinct kernel that Inductor generated for a graph."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("graph", "target", "name")
+    graph: str
+    """KernelMap.graph."""
+    target: str
+    """KernelMap.target."""
+    name: str
+    """Its name in the generated module."""
+    launches: int
+    """How often the graph launches it."""
+    source: Text
+    """Its generated source, decorators included."""
+    registers: int | None
+    """Registers a thread, from an offline compilation for the target; None if it was not compiled."""
+    spilled_bytes: int | None
+    """Bytes a thread spills (stores and loads); None if it was not compiled."""
+    shared_bytes: int | None
+    """Static shared memory, bytes; None if it was not compiled."""
+    problem: str
+    """Why it does not compile for the target; empty if it does or was not tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
     """An input row that a stage left out on purpose; counted by reason in the manifest, never stored."""
 
@@ -522,6 +551,6 @@ class Failure:
 
 ROW_TYPES: tuple[type, ...] = (
     ModelRef, ConfigLink, ModelConfig, GraphRecord, CanonicalGraph, Member, Relation, Occurrence, Subgraph, Pick,
-    Environment, Profile, LongTail, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
+    KernelMap, Kernel, Estimate, Environment, Profile, LongTail, TaskCandidate, Task, TaskVariant, EvalResult, Failure,
 )  # fmt: skip
 """All row types, in funnel order."""
