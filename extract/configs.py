@@ -137,8 +137,8 @@ def transformers_config(family: str, settings: Mapping[str, Any], *, owner: Any 
 
     transformers.logging.set_verbosity_error()
     try:
-        own = getattr(owner, "config_class", None)
-        found = own if getattr(own, "model_type", None) == family else CONFIG_MAPPING[family]
+        own: Any = getattr(owner, "config_class", None)
+        found: Any = own if getattr(own, "model_type", None) == family else CONFIG_MAPPING[family]
         return found.from_dict(dict(settings))
     except StrictDataclassError as error:
         raise ValueError(str(error)) from error
@@ -149,7 +149,7 @@ def _transformers_default(row: ModelRef) -> str:
     import transformers
 
     config = transformers_config(row.family, adjustments(row.family))
-    own = getattr(getattr(transformers, row.name.split("/")[-1]), "config_class", None)
+    own: Any = getattr(getattr(transformers, row.name.split("/")[-1]), "config_class", None)
     parts = vars(config).values() if own is not None and not isinstance(config, own) else ()
     config = next((part for part in parts if isinstance(part, own)), config)
     return canonical_config(config.to_dict())
