@@ -17,6 +17,9 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.convert_frame
+import torch._dynamo.utils
+from torch.utils import _pytree as pytree
 
 from extract.build import Built, fake_scope
 from extract.failures import CAPTURE, LIBRARY_ERRORS, clean, failure_kind, step
@@ -118,24 +121,81 @@ def _call(
     built: Built, wanted: Sequence[WantedInput], known: Mapping[str, torch.Tensor], seed: int
 ) -> Capture:  # fmt: skip
     """One call; `known`: the numbers of arguments that the model may read."""
+    with fake_scope(built):
+        arguments = {item.name: _argument(item, built, seed) for item in wanted}
+    data = {id(arguments[name]): value for name, value in known.items()}
+    with step(CAPTURE), torch.no_grad(), fake_scope(built), no_collection():
+        if known:
+            pieces, reasons = _capture_reading(built, arguments, data)
+        elif (whole := _capture_whole(built.model, arguments)) is not None:
+            pieces, reasons = (whole,), ()
+        else:
+            pieces, reasons = _capture_pieces(built.model, arguments)
+    return Capture(pieces=pieces, reasons=reasons, inputs={id(value): name for name, value in arguments.items()})
+
+
+def _capture_reading(
+    built: Built, arguments: Mapping[str, Any], data: Mapping[int, torch.Tensor]
+) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
+    """The one graph of a call that may read the numbers of some arguments; the graph itself is not run."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     pieces: list[Piece] = []
 
     def record(gm: torch.fx.GraphModule, examples: list[Any]) -> Any:
-        if known:
-            gm.graph.eliminate_dead_code()
-            gm.recompile()
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
         pieces.append(Piece(gm=gm, examples=tuple(examples)))
-        return _stop if known else gm.forward
+        return _stop
 
-    with fake_scope(built):
-        arguments = {item.name: _argument(item, built, seed) for item in wanted}
-    data = {id(arguments[name]): value for name, value in known.items()}
-    with step(CAPTURE), torch.no_grad(), fake_scope(built), no_collection(), _reading(built, data), suppress(_Stopped):
-        torch.compile(built.model, backend=record, dynamic=False, fullgraph=bool(known))(**arguments)
-    reasons = tuple(_one_line(text) for text in torch._dynamo.utils.counters["graph_break"])
-    return Capture(pieces=tuple(pieces), reasons=reasons, inputs={id(v): name for name, v in arguments.items()})
+    with _reading(built, data), suppress(_Stopped):
+        torch.compile(built.model, backend=record, dynamic=False, fullgraph=True)(**arguments)
+    return tuple(pieces), tuple(_one_line(text) for text in torch._dynamo.utils.counters["graph_break"])
+
+
+def _capture_whole(model: torch.nn.Module, arguments: Mapping[str, Any]) -> Piece | None:
+    """The one graph of a whole call, traced without making or running code; None where Dynamo gives no such graph."""
+    whole = getattr(torch._dynamo.convert_frame, "fullgraph_capture", None)
+    torch._dynamo.reset()
+    if whole is None:
+        return None
+    try:
+        with torch._dynamo.utils.get_metrics_context():
+            found = whole(model, (), dict(arguments)).backend_input
+    except LIBRARY_ERRORS:
+        return None
+    return None if found is None else Piece(gm=found.graph_module, examples=tuple(found.example_inputs))
+
+
+def _capture_pieces(model: torch.nn.Module, arguments: Mapping[str, Any]) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
+    """What reaches the backend of `torch.compile` in one call, in the order in which it runs, and the break reasons.
+
+    Code that Dynamo skips without a word runs beside the graphs, and one compiled graph may run several times: that
+    is a reason too, so that no part of a call passes for the whole.
+    """
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    pieces: list[Piece] = []
+    returned: list[list[int]] = []
+
+    def record(gm: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        pieces.append(Piece(gm=gm, examples=tuple(examples)))
+
+        def run(*values: Any) -> Any:
+            outputs = gm.forward(*values)
+            returned.append([id(leaf) for leaf in pytree.tree_leaves((outputs, values))])
+            return outputs
+
+        return run
+
+    result = torch.compile(model, backend=record, dynamic=False)(**arguments)
+    reasons = [_one_line(text) for text in torch._dynamo.utils.counters["graph_break"]]
+    found = [id(leaf) for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    if len(returned) != len(pieces):
+        reasons.append(f"{len(pieces)} graphs ran {len(returned)} times: code outside of them decides how often")
+    elif pieces and not set(found) <= set(returned[-1]) | set(map(id, arguments.values())):
+        reasons.append("the call computes more than its last graph gives")
+    return tuple(pieces), tuple(reasons)
 
 
 @contextmanager
