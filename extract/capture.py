@@ -176,14 +176,14 @@ def _capture_pieces(model: torch.nn.Module, arguments: Mapping[str, Any]) -> tup
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     pieces: list[Piece] = []
-    returned: list[list[int]] = []
+    returned: list[list[Any]] = []
 
     def record(gm: torch.fx.GraphModule, examples: list[Any]) -> Any:
         pieces.append(Piece(gm=gm, examples=tuple(examples)))
 
         def run(*values: Any) -> Any:
             outputs = gm.forward(*values)
-            returned.append([id(leaf) for leaf in pytree.tree_leaves((outputs, values))])
+            returned.append(pytree.tree_leaves((outputs, values)))
             return outputs
 
         return run
@@ -193,7 +193,7 @@ def _capture_pieces(model: torch.nn.Module, arguments: Mapping[str, Any]) -> tup
     found = [id(leaf) for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
     if len(returned) != len(pieces):
         reasons.append(f"{len(pieces)} graphs ran {len(returned)} times: code outside of them decides how often")
-    elif pieces and not set(found) <= set(returned[-1]) | set(map(id, arguments.values())):
+    elif pieces and not set(found) <= set(map(id, [*returned[-1], *arguments.values()])):
         reasons.append("the call computes more than its last graph gives")
     return tuple(pieces), tuple(reasons)
 
