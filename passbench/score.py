@@ -165,7 +165,8 @@ def score_task(
 
     Raises ValueError on foreign rows or on unmeasured speed.
     """
-    by_index = _rows_by_index(list(rows), task)
+    flat_rows = list(rows)
+    by_index = _rows_by_index(flat_rows, task)
     flat = [found[0] for found in by_index if len(found) == 1]
     unmeasured = [row for row in flat if row.verdict in CORRECT_VERDICTS and not row.speed_measured]
     if unmeasured and not unit_speed:
@@ -173,7 +174,7 @@ def score_task(
             f"task {task.task_id}: speed was not measured on {len(unmeasured)} of {task.num_variants} subgraphs, so "
             "there is no ES_t; ask for s = 1 (--unit-speed) to see what correctness alone gives"
         )
-    outcomes = [outcome_of(found, unit_speed=bool(unmeasured)) for found in by_index]
+    outcomes = outcomes_of(flat_rows, task, unit_speed=bool(unmeasured))
     correct = [row for row in flat if row.verdict in CORRECT_VERDICTS]
     speeds = [row.speedup for row in correct if row.speedup is not None]
     verdicts = Counter(found[0].verdict.value if len(found) == 1 else MISSING for found in by_index)
@@ -225,6 +226,11 @@ def capped_outcomes(outcomes: Sequence[Outcome], caps: Mapping[int, float]) -> l
     return [replace(item, speedup=speed) for item, speed in zip(outcomes, bounded, strict=True)]
 
 
+def outcomes_of(rows: Sequence[EvalResult], task: Task, *, unit_speed: bool) -> list[Outcome]:
+    """What every subgraph of a task contributes, by index."""
+    return [outcome_of(found, unit_speed=unit_speed) for found in _rows_by_index(rows, task)]
+
+
 def outcome_of(found: Sequence[EvalResult], *, unit_speed: bool) -> Outcome:
     """What the rows found for one subgraph contribute: exactly one row counts, none or several are a failure."""
     if len(found) != 1:
@@ -262,6 +268,11 @@ def es_formula(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float
 
 def es_mean(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float:
     """ES_t as the geometric mean of what every subgraph counts."""
+    return geometric_mean(contributions(outcomes, level, preset))
+
+
+def contributions(outcomes: Sequence[Outcome], level: int, preset: Preset) -> list[float]:
+    """What every subgraph counts at a level: s, s^(p+1) if slow, b if failed, 1 if failed but tolerated."""
     tolerated_from = CLASS_MAPS[preset.class_map]
 
     def counts(item: Outcome) -> float:
@@ -269,7 +280,7 @@ def es_mean(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float:
             return item.speedup if item.speedup >= 1 else item.speedup ** (preset.p + 1)
         return 1.0 if level >= 1 and tolerated_from[item.error_class] <= level else preset.b
 
-    return geometric_mean([counts(item) for item in outcomes])
+    return [counts(item) for item in outcomes]
 
 
 def task_score(es: Mapping[int, float]) -> float:

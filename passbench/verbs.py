@@ -57,6 +57,23 @@ def compare(
         typer.echo(line)
 
 
+def report(
+    results: Annotated[Path, typer.Argument(help="A results folder, or a folder of them, of one submission.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("page.html"),
+    preset: PresetOption = "passnet",
+) -> None:
+    """Write one self-contained HTML page: scores, charts, verdicts, isolation, graphs, pass source and kernels."""
+    from passbench.page import page
+
+    chosen = preset_named(preset)
+    try:
+        out.write_text(page(read_entries(results, chosen, unit_speed=True)), encoding="utf-8")
+    except (ValueError, OSError) as error:
+        fail(error)
+    typer.echo(f"page in {out}")
+
+
 def register(app: typer.Typer) -> None:
     """Put the verbs on an application."""
     app.command()(compare)
+    app.command()(report)
