@@ -155,7 +155,7 @@ def _span(span: Span, across: _Scale, y: float, names: int) -> list[str]:
     if span.value is not None:
         parts.append(f'<circle class="dot {span.style}" cx="{across.at(span.value):.1f}" cy="{y}" r="4.5"/>')
     if span.note:
-        parts.append(_text(names + 8, y + 4, span.note, "start", "bad"))
+        parts.append(_text(names + 8, y + 4, span.note, "start", "bad" if span.style == "bad" else "tick"))
     return parts
 
 
@@ -240,5 +240,5 @@ def _log_ticks(low: float, high: float) -> list[float]:
     factors = (1, 2, 5) if decades < 2.5 else (1,)
     if decades < 0.5:
         factors = (1, 1.1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)  # type: ignore[assignment]
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1, max(1, round(decades / 5)))
     return [f * 10.0**k for k in powers for f in factors if low <= f * 10.0**k <= high]

@@ -21,7 +21,7 @@ from passbench.highlight import highlighted
 from passbench.page_style import STYLE
 from passbench.roofline import caps_of
 from passbench.score import contributions, outcomes_of, summarise
-from schemas.rows import EvalResult, Verdict
+from schemas.rows import CORRECT_VERDICTS, EvalResult, Verdict
 
 MAX_GRAPHS, MAX_KERNELS, MAX_ROWS = 4, 4, 400
 _FREE = {Verdict.HARNESS_ERROR, Verdict.AMBIGUOUS_TIMING}
@@ -141,7 +141,7 @@ def _fast_card(entries: Sequence[Entry]) -> str:
     own = [row.speedup for row in rows if row.speedup is not None]
     other = [row.inductor_speedup for row in rows if row.inductor_speedup is not None]
     if not own and not other:
-        return card("fast_p", '<p class="empty">Speed was not measured.</p>')
+        return ""
     found = [Curve(name=name, style=style, points=_shares(speeds, total), steps=True)
              for name, style, speeds in (("submission", "one", own), ("Inductor", "two", other)) if speeds]  # fmt: skip
     chart = curves(found, Axis(title="p", log=True), Axis(title="share faster than p × eager", low=0.0, high=1.0))
@@ -169,9 +169,9 @@ def _task_span(entry: Entry) -> Span:
     logs = [math.log(value) for value in contributions(outcomes, -5, entry.score.preset)]
     found, score = mean_interval(logs), entry.score
     shift = math.log(score.task_score) - math.fsum(logs) / len(logs)
-    ends = (
-        (None, None) if found is None else (math.exp(found.low + shift), math.exp(min(found.high, max(logs)) + shift))
-    )
+    ends: tuple[float | None, float | None] = (None, None)
+    if found is not None:
+        ends = (math.exp(max(found.low, min(logs)) + shift), math.exp(min(found.high, max(logs)) + shift))
     style = "one" if score.correctness == 1 else "bad"
     return Span(name=entry.stored.task.title, value=score.task_score, low=ends[0], high=ends[1],
                 other=score.inductor_score, style=style)  # fmt: skip
@@ -180,8 +180,10 @@ def _task_span(entry: Entry) -> Span:
 def _row_span(row: EvalResult, entry: Entry) -> Span:
     variant = next((v for v in entry.details.variants if v.index == row.index), None)
     name = f"{row.index}  {variant.dtype} {variant.shapes}" if variant else str(row.index)
-    note = "" if row.speedup is not None else row.verdict.value
-    return Span(name=name, value=row.speedup, low=row.ci_low, high=row.ci_high, other=row.inductor_speedup, note=note)
+    correct = row.verdict in CORRECT_VERDICTS
+    note = "" if row.speedup is not None else "correct, speed not measured" if correct else row.verdict.value
+    return Span(name=name, value=row.speedup, low=row.ci_low, high=row.ci_high, other=row.inductor_speedup, note=note,
+                style="one" if correct else "bad")  # fmt: skip
 
 
 def _roof_card(entries: Sequence[Entry]) -> str:
@@ -196,7 +198,7 @@ def _roof_card(entries: Sequence[Entry]) -> str:
                     )
                     points.append((max(caps[row.index], 1.0), speed, name, style))
     if not points:
-        return card("Roofline", '<p class="empty">No speed was measured, or the machine\'s peaks are not known.</p>')
+        return ""
     chart = scatter(points, Axis(title="roofline ratio: eager time / least possible time", log=True),
                     Axis(title="speed-up over eager", log=True), diagonal="all the machine has")  # fmt: skip
     return card("Roofline", chart, "Orange: default Inductor. A point above the dashed diagonal is impossible.")
@@ -248,12 +250,14 @@ def _rows_card(entries: Sequence[Entry]) -> str:
         exact = {item.index: item.ratio for item in entry.details.numerics}
         for row in entry.stored.rows[: MAX_ROWS - len(lines)]:
             variant = variants.get(row.index)
+            rule = f"{row.verdict.value}({row.rule})" if row.rule else ""
             cells = [
                 escape(entry.stored.task.title) if len(entries) > 1 else "", str(row.index),
                 escape(f"{variant.dtype} {variant.shapes}") if variant else "",
-                _chip(row.verdict, f"{row.verdict.value}({row.rule})" if row.rule else ""),
+                _chip(row.verdict, rule),
                 "" if row.correct_from is None else f"t = {row.correct_from}", str(row.matches),
-                number(row.max_rel_error, ".1e" if row.max_rel_error else ".0f"), number(exact.get(row.index), ".2f", "×"),
+                number(row.max_rel_error, ".1e" if row.max_rel_error else ".0f"),
+                number(exact.get(row.index), ".2f", "×"),
                 number(row.speedup, ".2f", "×"), number(row.inductor_speedup, ".2f", "×"), escape(row.detail),
             ]  # fmt: skip
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
