@@ -67,14 +67,16 @@ def number(value: float | None, form: str = ".3f", unit: str = "") -> str:
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
-def _mean(values: Iterable[float | None]) -> float | None:
+def mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
 
-def _geometric(values: Iterable[float | None]) -> float | None:
-    mean = _mean(math.log(value) if value else None for value in values)
-    return None if mean is None else math.exp(mean)
+def geometric(values: Iterable[float | None]) -> float | None:
+    """Geometric mean of the known values; None if there are none."""
+    found = mean(math.log(value) if value else None for value in values)
+    return None if found is None else math.exp(found)
 
 
 def _tiles(entries: Sequence[Entry]) -> str:
@@ -82,18 +84,18 @@ def _tiles(entries: Sequence[Entry]) -> str:
     total, preset = summarise(scores), scores[0].preset
     known = total.ci_low is not None and total.ci_high is not None
     ends = f"95% interval {total.ci_low:.3f} – {total.ci_high:.3f}" if known else "too few tasks for an interval"
-    capped, noise = sum(score.capped for score in scores), _mean(entry.details.noise for entry in entries)
-    exact = _geometric(item.ratio for entry in entries for item in entry.details.numerics)
+    capped, noise = sum(score.capped for score in scores), mean(entry.details.noise for entry in entries)
+    exact = geometric(item.ratio for entry in entries for item in entry.details.numerics)
     tiles = [
         ("score", number(total.score), f"preset {preset.name}, {ends}"),
-        ("correct", number(_mean(s.correctness for s in scores), ".0%"),
+        ("correct", number(mean(s.correctness for s in scores), ".0%"),
          f"of {sum(s.total for s in scores)} subgraphs"),
-        ("coverage", number(_mean(s.coverage for s in scores), ".0%"), "a pass fired"),
-        ("speed-up", number(_geometric(s.speedup for s in scores), ".2f", "×"), "over eager, where correct"),
-        ("over Inductor", number(_geometric(s.over_inductor for s in scores), ".2f", "×"),
-         f"Inductor alone: {number(_geometric(s.inductor_speedup for s in scores), '.2f', '×')}, "
-         f"score {number(_geometric(s.inductor_score for s in scores))}"),
-        ("capped score", number(_geometric(s.winsorised for s in scores)), f"{capped} speed-ups above the roofline"),
+        ("coverage", number(mean(s.coverage for s in scores), ".0%"), "a pass fired"),
+        ("speed-up", number(geometric(s.speedup for s in scores), ".2f", "×"), "over eager, where correct"),
+        ("over Inductor", number(geometric(s.over_inductor for s in scores), ".2f", "×"),
+         f"Inductor alone: {number(geometric(s.inductor_speedup for s in scores), '.2f', '×')}, "
+         f"score {number(geometric(s.inductor_score for s in scores))}"),
+        ("capped score", number(geometric(s.winsorised for s in scores)), f"{capped} speed-ups above the roofline"),
         ("error", number(exact, ".2f", "×"), "of eager's own, against float64"),
         ("noise", number(None if noise is None else noise * 100, ".1f", "%"), "A/A floor of a speed-up"),
     ]  # fmt: skip

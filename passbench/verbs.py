@@ -73,7 +73,55 @@ def report(
     typer.echo(f"page in {out}")
 
 
+def leaderboard(
+    folders: Annotated[list[Path], typer.Argument(help="Results folders, or folders of them.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("index.html"),
+    preset: PresetOption = "passnet",
+    unit_speed: UnitSpeed = False,
+) -> None:
+    """Write a static leaderboard page from result files; what may not be compared stands in tables of its own."""
+    from passbench.leaderboard import leaderboard as page_of
+    from passbench.leaderboard import read_boards
+
+    chosen = preset_named(preset)
+    try:
+        boards = read_boards(folders, chosen, unit_speed=unit_speed)
+        out.write_text(page_of(boards), encoding="utf-8")
+    except (ValueError, OSError) as error:
+        fail(error)
+    typer.echo(f"{sum(len(board.lines) for board in boards)} submissions in {len(boards)} tables: {out}")
+
+
+def submit_check(
+    results: Annotated[Path, typer.Argument(help="The results folder that was handed in, or a folder of them.")],
+    submission: Annotated[Path, typer.Option(help="The submission folder that was handed in.")],
+    tasks: Annotated[Path, typer.Option(help="The published tasks: a PassBench folder or a run directory.")],
+    sample: Annotated[int, typer.Option(help="Subgraphs of every task that are graded again; 0: none.")] = 3,
+    seed: Annotated[int, typer.Option(help="Which ones; do not tell it beforehand.")] = 0,
+) -> None:
+    """Check a result before it is accepted: hash, rows and tasks, then grade a seeded sample again and compare."""
+    from passbench.acceptance import Sample, accepted, inspect, regrade
+    from passbench.submission import freeze
+    from passbench.tasks import Shelf
+
+    try:
+        frozen, shelf = freeze(submission), Shelf(tasks)
+        findings = inspect(results, shelf, frozen)
+        if sample and accepted(findings):
+            findings += regrade(results, shelf, frozen, Sample(count=sample, seed=seed))
+    except (ValueError, OSError) as error:
+        fail(error)
+    for item in findings:
+        typer.echo(f"{'ok  ' if item.holds else 'FAIL'}  {item.task}: {item.what}: {item.detail}")
+    good = accepted(findings)
+    graded = sum(item.what.startswith("subgraph") for item in findings)
+    typer.echo(f"{'accepted' if good else 'NOT accepted'}: {len(findings)} checks, {graded} subgraphs graded again")
+    raise typer.Exit(0 if good else 1)
+
+
 def register(app: typer.Typer) -> None:
     """Put the verbs on an application."""
     app.command()(compare)
     app.command()(report)
+    app.command()(leaderboard)
+    app.command("submit-check")(submit_check)

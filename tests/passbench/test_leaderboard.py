@@ -1,0 +1,84 @@
+"""The leaderboard: ranks, separate tables for what may not be compared, ranks that noise decided; acceptance rules."""
+
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from passbench.acceptance import Sample, accepted, agreement, chosen
+from passbench.cli import app
+from passbench.leaderboard import leaderboard, read_boards
+from passbench.score import PRESETS
+from schemas.rows import Verdict
+from tests.passbench.stored_results import ENVIRONMENT, rows_of, task_named, write
+
+pytestmark = pytest.mark.plain
+
+
+def made(folder, factor, submission, tasks=9, **more):
+    for k in range(tasks):
+        rows = rows_of(f"t{k}", [factor * (1 + k / 20), factor * 1.1], submission, more.get("isolation", "namespaces"))
+        rest = {name: value for name, value in more.items() if name != "isolation"}
+        named = {"name": submission, "passes": []}
+        write(folder / submission / f"t{k}", task_named(f"t{k}", 2), rows, submission=named, **rest)
+
+
+def test_submissions_are_ranked_and_a_clear_rank_is_told_from_noise(tmp_path):
+    made(tmp_path, 1.3, "fast"), made(tmp_path, 1.0, "slow"), made(tmp_path, 1.3, "twin")
+    (board,) = read_boards([tmp_path], PRESETS["passnet"])
+    assert [line.entries[0].details.name for line in board.lines] == ["fast", "twin", "slow"]
+    page = leaderboard([board])
+    assert page.count("may be noise") == 1 and page.count(">clear<") == 1
+    assert board.lines[1].above.ratio == 1.0 and 0.7 < board.lines[2].above.ratio < 0.85
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ({"isolation": "limits"}, "isolation: limits against namespaces"),
+        ({"environment": replace(ENVIRONMENT, processor="Abacus 4")}, "device: cpu, Abacus 4"),
+        ({"tasks": 4}, "other tasks"),
+    ],
+)
+def test_what_may_not_be_compared_stands_in_a_table_of_its_own(tmp_path, more, words):
+    made(tmp_path, 1.3, "fast"), made(tmp_path, 1.1, "good"), made(tmp_path, 2.0, "elsewhere", **more)
+    boards = read_boards([tmp_path], PRESETS["passnet"])
+    assert [len(board.lines) for board in boards] == [2, 1]
+    assert f"Not comparable with the first table: {words}" in leaderboard(boards)
+
+
+def test_the_command_writes_a_page_without_a_link_to_anything(tmp_path):
+    made(tmp_path, 1.3, "<b>fast</b>".replace("/", ""))
+    out = tmp_path / "index.html"
+    done = CliRunner().invoke(app, ["leaderboard", str(tmp_path), "-o", str(out)])
+    assert done.exit_code == 0 and "1 submissions in 1 tables" in done.output
+    assert "<b>fast<b>" not in out.read_text() and "src=" not in out.read_text() and "href=" not in out.read_text()
+
+
+def test_a_sample_is_fixed_by_its_seed_and_differs_between_seeds_and_tasks():
+    task = task_named("t", 40)
+    picks = chosen(task, Sample(count=5, seed=1))
+    assert picks == chosen(task, Sample(count=5, seed=1)) and len(set(picks)) == 5
+    assert picks != chosen(task, Sample(count=5, seed=2)) and picks != chosen(
+        task_named("u", 40), Sample(count=5, seed=1)
+    )
+    assert chosen(task_named("t", 2), Sample(count=5)) == [0, 1]
+
+
+def timed(speed, low, high):
+    (row,) = rows_of("t", [speed])
+    return replace(row, ci_low=low, ci_high=high)
+
+
+def test_a_second_grading_confirms_or_refutes_the_first():
+    task = task_named("t", 1)
+    fast, again, slow = timed(2.0, 1.9, 2.1), timed(1.8, 1.75, 1.85), timed(1.2, 1.15, 1.25)
+    assert agreement(task, fast, again, speeds=True).holds
+    assert not agreement(task, fast, slow, speeds=True).holds and agreement(task, fast, slow, speeds=False).holds
+    (wrong,), (missed,), (partly,) = (rows_of("t", [v]) for v in ("WRONG_VALUE", "NO_MATCH", "PARTIAL_MATCH"))
+    assert agreement(task, partly, missed, speeds=True).holds
+    found = agreement(task, fast, replace(wrong, detail="output 0: off"), speeds=True)
+    assert not found.holds and found.detail == "PASSED claimed, WRONG_VALUE found: output 0: off"
+    late = replace(wrong, verdict=Verdict.WRONG_VALUE, correct_from=1)
+    assert not agreement(task, replace(late, correct_from=-4), late, speeds=True).holds
+    assert not accepted([])
