@@ -114,6 +114,19 @@ def _sweep(out: Path, name: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
+def write_rows(folder: Path, task: Task, environment: Environment, rows: Sequence[EvalResult]) -> Path:
+    """Write rows that were not graded here as a results folder; raises ValueError if there is one already."""
+    if folder.exists():
+        raise ValueError(f"{folder} exists; choose another with --out")
+    folder.mkdir(parents=True)
+    tables: Sequence[tuple[str, Sequence[Any], type]] = (
+        ("results", rows, EvalResult), ("tasks", [task], Task), ("environments", [environment], Environment),
+    )  # fmt: skip
+    for name, items, cls in tables:
+        pq.write_table(to_table(items, cls), folder / f"{name}.parquet", compression="zstd")
+    return folder
+
+
 def read_results(folder: Path) -> list[Stored]:
     """All gradings at or below a folder, by name; raises ValueError if there is none or one cannot be read."""
     found = sorted(path.parent for path in folder.rglob("results.parquet") if not path.parent.name.startswith("."))

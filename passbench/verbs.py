@@ -119,9 +119,39 @@ def submit_check(
     raise typer.Exit(0 if good else 1)
 
 
+def rescore(
+    log: Annotated[Path, typer.Argument(help="A published evaluation log.")],
+    preset: PresetOption = "passnet",
+    total: Annotated[int, typer.Option(help="Graphs of the task, where the log may lack some; 0: those it has.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write its rows to a results folder below this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a published evaluation log again, by its own definition, under any preset."""
+    from passbench.published_log import read_log, rows_of
+    from passbench.published_log import rescore as score_of
+    from passbench.results import write_rows
+
+    chosen = preset_named(preset)
+    try:
+        records = read_log(log)
+        found = score_of(records, chosen, total=total or None)
+        folder = write_rows(out / log.stem, *rows_of(records, log.stem)) if out else None
+    except (ValueError, OSError) as error:
+        fail(error)
+    if as_json:
+        typer.echo(json.dumps({"preset": asdict(chosen), **asdict(found)}))
+        return
+    typer.echo(f"N={found.total}: {', '.join(f'{count} {name}' for name, count in found.verdicts.items())}")
+    typer.echo("ES_t  " + "  ".join(f"t={t}: {found.es[t]:.3f}" for t in (-5, -3, 0, 1, 3)))
+    typer.echo(f"score {found.task_score:.3f}  (preset {chosen.name}; the graded code could print to a log)")
+    if folder:
+        typer.echo(f"rows in {folder}")
+
+
 def register(app: typer.Typer) -> None:
     """Put the verbs on an application."""
     app.command()(compare)
     app.command()(report)
     app.command()(leaderboard)
+    app.command()(rescore)
     app.command("submit-check")(submit_check)
