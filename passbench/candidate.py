@@ -15,6 +15,7 @@ import torch._dynamo
 import torch.utils._pytree as pytree
 from torch.fx import GraphModule
 
+from passbench.census import Census
 from passbench.failure import PassFailed, one_line
 from passbench.guard import changes, snapshot
 from passbench.inputs import materialize
@@ -31,10 +32,33 @@ from schemas.rows import Verdict
 Backend = Callable[..., Any]
 
 
+class Loaded:
+    """The passes of a submission in this process, with what watches them."""
+
+    def __init__(self, request: Header) -> None:
+        self.off = frozenset(request["off"])
+        self.census = Census(poison="D7.poison" not in self.off)
+        self.launches = Launches(ghost=request.get("ghost", False), census=self.census).__enter__()
+        self.watching = True
+        self.state = snapshot()
+        sys.path.insert(0, "submission")
+        self.passes = [_load(stem) for stem in request["passes"]]
+        self.functions = _functions(self.passes, request)
+        self.patterns = {module.__name__: _traced(module) for module in self.passes if not hasattr(module, GRAPH_PASS)}
+
+    def watch(self, wanted: bool) -> None:
+        """Count launches and operators from now on, or no longer: before the clock runs, nothing is in its way."""
+        if wanted and not self.watching:
+            self.launches.__enter__()
+        if not wanted and self.watching:
+            self.launches.__exit__()
+        self.watching = wanted
+
+
 class Candidate:
     """One graph under one submission."""
 
-    def __init__(self, request: Header, device: str) -> None:
+    def __init__(self, request: Header, device: str, loaded: Loaded | None = None) -> None:
         self.graph = Graph.from_json(request["graph"])
         self.device = device
         self.matches = self.replaced = 0
@@ -42,14 +66,13 @@ class Candidate:
         self.failure: BaseException | None = None
         self.held: list[list[Any]] = []
         self.rewrite: dict[str, Outline] = {}
-        self.state = snapshot()
-        self.launches = Launches(ghost=request.get("ghost", False)).__enter__()
-        sys.path.insert(0, "submission")
-        self.passes = [_load(stem) for stem in request["passes"]]
-        self.functions = _functions(self.passes, request)
-        self.patterns = {module.__name__: _traced(module) for module in self.passes if not hasattr(module, GRAPH_PASS)}
+        self.loaded = loaded or Loaded(request)
         compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
         self.call: Callable[..., Any] = compiled
+
+    def inputs(self, request: Header, seed: int) -> list[Any]:
+        """Input values as a request wants them."""
+        return inputs_of(self.graph, {**request, "seed": seed}, self.device)
 
     def run(self, request: Header) -> Header:
         """Call on fresh inputs and hold the outputs unread; facts of the call; raises what passes or kernels raise.
@@ -57,21 +80,23 @@ class Candidate:
         With "before", the call is the second on the same input tensors: the first had the contents of that seed.
         """
         seed: int = request["seed"]
-        initial: int = request.get("before", seed)
-        inputs = materialize(self.graph, seed=initial, device=self.device)
+        inputs = self.inputs(request, request.get("before", seed))
         past = [value for outputs in self.held for value in outputs if isinstance(value, torch.Tensor)]
         if "before" in request:
             first = self.called(inputs)
             past += [value for value in first if isinstance(value, torch.Tensor)]
-            inputs = refill(inputs, materialize(self.graph, seed=seed, device=self.device))
-        watch = Watch(inputs)
+            inputs = refill(inputs, self.inputs(request, seed))
+        watch, launches, census = Watch(inputs), self.loaded.launches, self.loaded.census
+        already = launches.count
+        census.operators.clear()
         outputs = self.called(inputs)
         facts = watch.facts(outputs, past)
         self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
         rewrite, self.rewrite = self.rewrite, {}  # told once
         return {
             "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
-            "launches": self.launches.count, "replaced": self.replaced, "state": changes(self.state, snapshot())[:8],
+            "launches": launches.count - already, "replaced": self.replaced,
+            "state": changes(self.loaded.state, snapshot())[:8], "library": sorted(set(census.operators))[:8],
             "rewrite": rewrite,
         }  # fmt: skip
 
@@ -93,16 +118,12 @@ class Candidate:
         self.held[index] = []
         return {"outputs": described}, blobs
 
-    def timed(self) -> None:
-        """Take the counter off the kernels before the clock runs."""
-        self.launches.__exit__()
-
     def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
         """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
         self.matches, self.replaced, self.diagnosis = 0, 0, []
         before = outline(gm.graph)
         try:
-            for module in self.passes:
+            for module in self.loaded.passes:
                 gm = self.apply(module, gm, example_inputs)
             gm.graph.lint()
             self.rewrite = {"before": before, "after": outline(gm.graph)}
@@ -112,14 +133,16 @@ class Candidate:
         except RuntimeError as error:
             self.failure = PassFailed(Verdict.GRAPH_INVALID, f"the rewritten graph is invalid: {one_line(error)}")
             raise
-        return self.guarded(gm.forward)
+        plain = gm.forward
+        under_census(gm, self.loaded.census)
+        return self.guarded(plain, gm.forward)
 
-    def guarded(self, forward: Backend) -> Backend:
+    def guarded(self, plain: Backend, watched: Backend) -> Backend:
         """The rewritten graph; what it raises is kept, because Dynamo may put an error of its own in its place."""
 
         def call(*args: Any) -> Any:
             try:
-                return forward(*args)
+                return watched(*args) if self.loaded.watching else plain(*args)
             except BaseException as error:
                 self.failure = error
                 raise
@@ -130,7 +153,7 @@ class Candidate:
         """Apply one pass and count what it changed."""
         if hasattr(module, GRAPH_PASS):
             return self.apply_graph_pass(module, gm, example_inputs)
-        pattern, function = self.patterns[module.__name__], self.functions[module.__name__]
+        pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
         try:
             done = rewrite_pass(gm, pattern, module.replacement_args, function)
         except (PatternError, RuntimeError):
@@ -161,6 +184,36 @@ class Candidate:
         self.matches += changed
         self.diagnosis += [] if changed else [f"{module.__name__}: the graph is unchanged"]
         return after
+
+
+def inputs_of(graph: Graph, request: Header, device: str) -> list[Any]:
+    """Input values of a graph as a request wants them: seed, mood, and whether storages are guarded."""
+    mood, guarded = request.get("mood", ""), request.get("guarded", False)
+    return list(materialize(graph, seed=request["seed"], device=device, mood=mood, guarded=guarded))
+
+
+def under_census(gm: GraphModule, census: Census) -> None:
+    """Have every function that is not torch's or ours called under the census; raises Rejected on foreign modules."""
+    for node in gm.graph.nodes:
+        if node.op == "call_module" and not type(gm.get_submodule(node.target)).__module__.startswith("torch."):
+            raise Rejected("foreign-module", f"{node.name}: a graph may call modules of torch only")
+        home = str(getattr(node.target, "__module__", None))
+        if node.op == "call_function" and home.split(".")[0] in sys.modules and _is_submitted(home):
+            node.target = _watched(node.target, census)
+    gm.recompile()
+
+
+def _is_submitted(home: str) -> bool:
+    return str(getattr(sys.modules.get(home), "__file__", "")).startswith(os.getcwd())
+
+
+def _watched(function: Callable[..., Any], census: Census) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with census:
+            return function(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = str(getattr(function, "__name__", "replacement"))
+    return call
 
 
 def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:

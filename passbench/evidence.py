@@ -27,10 +27,16 @@ class Doubt:
 
 
 def doubt_of(answer: dict[str, Any], reference: Facts, off: Collection[str] = ()) -> Doubt | None:
-    """The first reason not to believe one call; `answer` needs facts, state, launches and replaced; `off`: layers."""
-    state, launches, replaced = (answer.get(name) for name in ("state", "launches", "replaced"))
-    if type(launches) is not int or type(replaced) is not int or not _are_names(state):
+    """The first reason not to believe one call; `off` names layers that are left out.
+
+    `answer` needs facts, state, launches, replaced and library.
+    """
+    state, library, refused = answer.get("state"), answer.get("library"), answer.get("refused")
+    launches, replaced = answer.get("launches"), answer.get("replaced")
+    if type(launches) is not int or type(replaced) is not int or not all(map(_are_names, (state, library, refused))):
         return Doubt(rule="protocol", detail="a call without a well-formed account")
+    if refused:
+        return Doubt(rule="refused", detail=f"tried what is refused: {', '.join(sorted(set(refused)))}"[:300])
     found = difference(reference, answer.get("facts"), off)
     if found is not None:
         return Doubt(rule=found[0], detail=found[1])
@@ -38,6 +44,8 @@ def doubt_of(answer: dict[str, Any], reference: Facts, off: Collection[str] = ()
         return Doubt(rule="state", detail=f"changed in the process: {', '.join(state)}"[:300])
     if replaced and not launches and "D10.launch" not in off:
         return Doubt(rule="no-launch", detail=f"{replaced} replacements in the graph, but no kernel was launched")
+    if library and "D10.library" not in off:
+        return Doubt(rule="library-call", detail=f"a replacement function runs {', '.join(library)}"[:300])
     return None
 
 

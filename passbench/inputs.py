@@ -35,16 +35,33 @@ from schemas.graph import SCALAR_DTYPES, Graph, TensorSpec
 Scalar = int | float | bool
 Input = torch.Tensor | Scalar
 Fill = Callable[[Mapping[str, Any], tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]
+Mood = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+MOODS: dict[str, Mood] = {
+    "heavy-tailed": lambda x, z: x / (z.abs() + 0.02),
+    "large": lambda x, z: x * 32,
+    "small": lambda x, z: x / 1024,
+    "sparse": lambda x, z: torch.where(z > 1.2, x, 0.0),
+}
+"""name -> values from those that were drawn and as many standard normal ones."""
+GUARD = 64
+"""Elements before and behind the values of a guarded tensor: a multiple of every alignment that kernels rely on."""
 _PYTHON_TYPES: dict[str, Callable[[Any], Scalar]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 
 
-def materialize(graph: Graph, *, seed: int, device: str = "cpu") -> list[Input]:
-    """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow."""
+def materialize(graph: Graph, *, seed: int, device: str = "cpu", mood: str = "", guarded: bool = False) -> list[Input]:
+    """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow.
+
+    A mood (a key of MOODS) changes what is drawn for normal inputs that are no parameters. Guarded tensors lie inside
+    larger storages of GUARD more elements on either side, all of whose bytes are set.
+    """
     found: list[Input] = []
     for position, index in enumerate(graph.placeholders):
         node = graph.nodes[index]
         try:
-            found.append(value_of(graph.inits[position], node.outputs[0], seed=derive(seed, position), device=device))
+            value = value_of(graph.inits[position], node.outputs[0], seed=derive(seed, position))
+            if mood and node.target == "input" and values.loads(graph.inits[position]).get("kind") == "normal":
+                value = _in_mood(value, mood, derive(seed, position, 1))
+            found.append(_placed(value, device, guarded=guarded))
         except (KeyError, TypeError, RuntimeError, OverflowError) as error:
             raise ValueError(
                 f"placeholder {position} ({node.name!r}): cannot follow initialiser {graph.inits[position]}: {error!r}"
@@ -67,6 +84,36 @@ def value_of(init: str, spec: TensorSpec, *, seed: int, device: str = "cpu") -> 
         return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=device)
     storage = _positioned(fill, raw, spec, generator) if positional else fill(raw, (extent(spec),), dtype, generator)
     return storage.to(device).as_strided(spec.shape, spec.stride)
+
+
+def _in_mood(value: Input, mood: str, seed: int) -> Input:
+    if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point or not value.numel():
+        return value
+    flat = _flat(value)
+    other = torch.randn(flat.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
+    return MOODS[mood](flat.float(), other).to(value.dtype).as_strided(value.shape, value.stride())
+
+
+def _flat(value: torch.Tensor) -> torch.Tensor:
+    """All elements of a tensor's storage from its first element on."""
+    count = value.untyped_storage().nbytes() // value.element_size() - value.storage_offset()
+    return value.as_strided((count,), (1,))
+
+
+def _placed(value: Input, device: str, *, guarded: bool) -> Input:
+    """A value on a device, its strides kept, inside a guarded storage where that is wanted."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if not value.numel():
+        return value.to(device)
+    flat = _flat(value)
+    if not guarded:
+        return flat.to(device).as_strided(value.shape, value.stride())
+    pattern = 1 if value.dtype == torch.bool else 255
+    raw = torch.full(((len(flat) + 2 * GUARD) * value.element_size(),), pattern, dtype=torch.uint8)
+    whole = raw.view(value.dtype)
+    whole[GUARD:-GUARD] = flat
+    return whole.to(device).as_strided(value.shape, value.stride(), GUARD)
 
 
 def derive(seed: int, *parts: int) -> int:

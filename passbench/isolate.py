@@ -161,8 +161,11 @@ class Template:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def fork(self, role: str, files: Sequence[tuple[str, bytes]] = ()) -> Child:
-        """A fresh child in a role ("reference" or "candidate"), with files in `submission` of its scratch folder."""
+    def fork(self, role: str, files: Sequence[tuple[str, bytes]] = (), off: Sequence[str] = ()) -> Child:
+        """A fresh child in a role ("reference" or "candidate"), with files in `submission` of its scratch folder.
+
+        `off` names layers that are left out (`passbench.layers`).
+        """
         scratch = self.folder / f"{role}-{next(self.serial)}"
         try:
             for part in ("home", "tmp", "submission"):
@@ -175,7 +178,8 @@ class Template:
             raise TemplateDied(f"the folder {self.folder} is gone") from error
         ours, theirs = socket.socketpair()
         with theirs:
-            pid = int(self._ask({"do": "fork", "role": role, "scratch": str(scratch)}, theirs.fileno())["pid"])
+            request = {"do": "fork", "role": role, "scratch": str(scratch), "off": list(off)}
+            pid = int(self._ask(request, theirs.fileno())["pid"])
         try:
             told, _ = receive(ours, deadline=time.monotonic() + START_S)
         except (WireClosed, WireTimeout):

@@ -14,14 +14,17 @@ from typing import Any
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from passbench.census import Census
+
 KINDS: tuple[Any, ...] = (InterpretedFunction, JITFunction)
 
 
 class Launches:
     """Counts kernel launches between `start` and `stop`; a context manager."""
 
-    def __init__(self, *, ghost: bool) -> None:
+    def __init__(self, *, ghost: bool, census: Census | None = None) -> None:
         self.ghost, self.count = ghost, 0
+        self.census = census or Census(poison=False)
         self.stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Launches":
@@ -39,6 +42,7 @@ class Launches:
             if kwargs.get("warmup"):
                 return original(kernel, *args, **kwargs)
             self.count += 1
-            return None if self.ghost else original(kernel, *args, **kwargs)
+            with self.census.rest():
+                return None if self.ghost else original(kernel, *args, **kwargs)
 
         return run

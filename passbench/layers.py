@@ -10,9 +10,9 @@ so says it, and `passbench.results` refuses to store such rows. Reads and writes
 from collections.abc import Collection
 
 LAYERS: dict[str, str] = {
-    "D2.private": "every variant gets a fresh process with empty home, temporary folder and caches",
     "D3.sandbox": "limits, Landlock and namespaces around the candidate's process",
     "D3.seccomp": "system calls that no kernel launch needs are refused",
+    "D3.audit": "Python refuses submitted code files, frames, the collector, processes, sockets and new code",
     "D3.native": "native code cannot be loaded and no program started from Python where kernels are interpreted",
     "D4.policy": "static policy on the syntax trees",
     "D5.state": "global state of the process is as it was",
@@ -37,10 +37,9 @@ LAYERS: dict[str, str] = {
     "D11.floor": "no time below what writing the outputs takes",
     "D12.values": "values agree within tolerance",
     "D12.repeat": "two calls on one input agree",
-    "D13.final": "a process ends with its final record or it has failed",
-    "D13.protocol": "answers are bound to their request and well formed",
 }
-"""Layer -> what it holds. D1, verdicts in another process, and D9, a clock in another process, cannot be turned off."""
+"""Layer -> what it holds. Others cannot be turned off: verdicts (D1) and the clock (D9) in another
+process, a fresh process with empty folders for every variant (D2), a final record bound to its request (D13)."""
 
 
 def check_layers(names: Collection[str]) -> None:

@@ -70,6 +70,8 @@ class Facts:
 
     uses_triton: bool
     """Whether any kernel is a Triton kernel."""
+    whole_graphs: bool = False
+    """Whether any pass is of the whole-graph form."""
     wrapped: tuple[tuple[str, str], ...]
     """(module stem, function) of every function marked with torch.fx.wrap."""
 
@@ -216,7 +218,8 @@ def inspect_sources(submission: Submission, *, max_patterns: int, rules: bool = 
         for path, tree in trees.items()
         for name in _wrapped(tree, _scope(path, tree, siblings))
     ]
-    return Facts(uses_triton=bool(kernels), wrapped=tuple(sorted(wrapped)))
+    whole = len(patterns) < len(submission.passes)
+    return Facts(uses_triton=bool(kernels), whole_graphs=whole, wrapped=tuple(sorted(wrapped)))
 
 
 def _check_file(tree: ast.Module, scope: Scope) -> None:

@@ -17,11 +17,10 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from passbench.check import PASS_LEVEL, Comparison, compare, merge
-from passbench.clock import environment, time_windows
+from passbench.check import PASS_LEVEL, UNCHECKED, Comparison, compare, fitted, merge
+from passbench.clock import PairTiming, environment, time_windows
 from passbench.evidence import doubt_of
 from passbench.grading import Case, Journal, Progress, gather, row_of, settled_of, silent
 from passbench.grading import Graded as Graded
@@ -30,8 +29,9 @@ from passbench.grading import Timing as Timing
 from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
 from passbench.numerics import worst_errors
-from passbench.ownership import Facts as Account
 from passbench.policy import Facts, inspect_sources
+from passbench.probes import SLACK, Draw, judge_kept, probe, rehearse
+from passbench.probes import ReferenceFailed as _ReferenceFailed
 from passbench.rewrites import rewrite_texts
 from passbench.sandbox import LEVELS
 from passbench.submission import Rejected, Submission
@@ -39,28 +39,10 @@ from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
 from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
-SLACK = 2**16
-"""Bytes a candidate's answer may hold beyond twice the expected outputs."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draw:
-    """Reference outputs of one seed; they stay in this process."""
-
-    seed: int
-    expected: tuple[Any, ...]
-    oracle: tuple[Any, ...]
-    nbytes: int
-    facts: Account
-    """What the reference does to memory."""
-
-
-class _ReferenceFailed(Exception):
-    """The reference process did not do its part; never the submission's fault."""
-
-    def __init__(self, detail: str, *, killed: bool = False) -> None:
-        super().__init__(detail)
-        self.killed = killed
+KEPT_WINDOWS = 6
+"""Most timed windows of which one call's outputs are kept and checked."""
+FLOOR_SHARE = 0.25
+"""Share of the best time of copying the outputs, below which a candidate's time is not believed."""
 
 
 class Harness:
@@ -184,12 +166,16 @@ class _Grader:
         case = Case(off=self.settings.layers_off)
         try:
             draws = self.expected(variant)
-            candidate = self.template.fork("candidate", self.submission.files)
+            candidate = self.template.fork("candidate", self.submission.files, self.settings.layers_off)
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
+                if case.verdict in CORRECT_VERDICTS:
+                    probe(self, candidate, variant, case)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
                     self.haunt(variant, draws, case)
+                if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
+                    rehearse(self, candidate, case)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
                     self.time(candidate, case, variant)
                 if case.verdict in CORRECT_VERDICTS:
@@ -220,24 +206,25 @@ class _Grader:
             raise _ReferenceFailed(f"reference: {header['error']['detail']}")
         return header, blobs
 
-    def expected(self, variant: TaskVariant) -> list[_Draw]:
+    def expected(self, variant: TaskVariant) -> list[Draw]:
         """Reference outputs for fresh seeds."""
         self.ask_reference({"do": "load", "graph": variant.graph.to_json()})
-        draws = []
-        for _ in range(self.settings.draws):
-            seed = secrets.randbits(62)
-            header, blobs = self.ask_reference({"do": "run", "seed": seed})
-            split = header["split"]
-            draws.append(
-                _Draw(
-                    seed=seed,
-                    expected=tuple(decode(header["outputs"], blobs[:split])),
-                    oracle=tuple(decode(header["oracle"], blobs[split:])),
-                    nbytes=sum(map(len, blobs[:split])),
-                    facts=header["facts"],
-                )
-            )
-        return draws
+        return [self.draw({"seed": self.seed(position)}) for position in range(self.settings.draws)]
+
+    def seed(self, position: int) -> int:
+        """A seed that nobody knew before."""
+        return secrets.randbits(62) if self.settings.has("D6.seeds") else position
+
+    def draw(self, request: Header) -> Draw:
+        """Reference outputs for the inputs that a request describes."""
+        request = {"guarded": self.settings.has("D6.guard"), **request}
+        header, blobs = self.ask_reference({"do": "run", **request})
+        split = header["split"]
+        return Draw(
+            request=request, facts=header["facts"], nbytes=sum(map(len, blobs[:split])),
+            expected=tuple(decode(header["outputs"], blobs[:split])),
+            oracle=tuple(decode(header["oracle"], blobs[split:])),
+        )  # fmt: skip
 
     def time_inductor(self, case: Case, variant: TaskVariant) -> None:
         """Time default Inductor against eager in the reference process; a failure of it leaves the speed-up unknown."""
@@ -278,15 +265,17 @@ class _Grader:
             return None
         return header, blobs
 
-    def judge(self, child: Child, variant: TaskVariant, draws: Sequence[_Draw], case: Case) -> None:
+    def judge(self, child: Child, variant: TaskVariant, draws: Sequence[Draw], case: Case) -> None:
         """Load, run on every draw, repeat the first, and only then read and compare; settles the verdict."""
         if self.ask_candidate(child, self.load(variant), case) is None:
             return
-        calls: list[tuple[_Draw, Header]] = [(draw, {}) for draw in [*draws, draws[0]]]
-        # Last the same input tensors with other contents: an answer kept by address or identity is a wrong one.
-        calls.append((draws[-1], {"before": draws[0].seed}))
+        calls: list[tuple[Draw, Header]] = [(draw, {}) for draw in [*draws, draws[0]]]
+        if self.settings.has("D6.refill"):
+            # Last the same input tensors with other contents: an answer kept by address or identity is a wrong one.
+            calls.append((draws[-1], {"before": draws[0].request["seed"]}))
+        outputs: list[list[Any]] = []
         for draw, more in calls:
-            call = {"do": "run", "seed": draw.seed, "changes": draw.facts["changed"], **more}
+            call = {"do": "run", **draw.request, "changes": draw.facts["changed"], **more}
             account = self.account(child, call, case)
             if account is None:
                 return
@@ -296,32 +285,41 @@ class _Grader:
             if doubt is not None:
                 case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
                 return
-        outputs = []
-        for index, (draw, _) in enumerate(calls):
-            found = self.read(child, index, 2 * draw.nbytes + SLACK, case)
-            if found is None:
+            if not self.settings.has("D7.held") and not self.read_all(child, [draw], case, outputs):
                 return
-            outputs.append(found)
+        if self.settings.has("D7.held") and not self.read_all(child, [draw for draw, _ in calls], case, outputs):
+            return
         pairs = [(draw, found) for (draw, _), found in zip(calls, outputs, strict=True)]
-        self.settle(case, [compare(draw.expected, found, oracle=draw.oracle) for draw, found in pairs], outputs)
+        compared = [compare(draw.expected, found, oracle=draw.oracle) for draw, found in pairs]
+        self.settle(case, compared, (outputs[0], outputs[len(draws)]))
         case.errors = worst_errors((draw.expected, found, draw.oracle) for draw, found in pairs)
+
+    def read_all(self, child: Child, draws: Sequence[Draw], case: Case, into: list[list[Any]]) -> bool:
+        """Read the outputs of the next held calls; whether all could be read."""
+        for draw in draws:
+            found = self.outputs(child, {"do": "read", "index": len(into)}, draw, case)
+            if found is None:
+                return False
+            into.append(found)
+        return True
 
     def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
         """The request to load the submission on a variant."""
         return {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes, "ghost": ghost,
-                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions}  # fmt: skip
+                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions,
+                "off": self.settings.layers_off}  # fmt: skip
 
-    def haunt(self, variant: TaskVariant, draws: Sequence[_Draw], case: Case) -> None:
+    def haunt(self, variant: TaskVariant, draws: Sequence[Draw], case: Case) -> None:
         """Run again in a fresh process where kernels do nothing: outputs that are right even so are no kernel's."""
-        child, ghost = self.template.fork("candidate", self.submission.files), Case()
+        child, ghost = self.template.fork("candidate", self.submission.files, self.settings.layers_off), Case()
         try:
             if self.ask_candidate(child, self.load(variant, ghost=True), ghost) is None:
                 return
             for index, draw in enumerate(draws):
-                call = {"do": "run", "seed": draw.seed, "changes": draw.facts["changed"]}
+                call = {"do": "run", **draw.request, "changes": draw.facts["changed"]}
                 if self.account(child, call, ghost) is None:
                     return
-                found = self.read(child, index, 2 * draw.nbytes + SLACK, ghost)
+                found = self.outputs(child, {"do": "read", "index": index}, draw, ghost)
                 if found is None or not compare(draw.expected, found).passed:
                     return
         finally:
@@ -339,50 +337,61 @@ class _Grader:
             case.fail(Verdict.INTEGRITY, "malformed outputs: no number of matches", rule="protocol")
             return None
         case.matches = matches
-        if not matches:
+        if not matches and self.settings.has("D10.match"):
             case.fail(Verdict.NO_MATCH, str(answer[0].get("diagnosis", ""))[:300] or "no pass fired")
             return None
         return answer[0]
 
-    def read(self, child: Child, index: int, limit: int, case: Case) -> list[Any] | None:
-        """The outputs of a held call; None after the case was settled."""
-        answer = self.ask_candidate(child, {"do": "read", "index": index}, case, limit)
+    def outputs(self, child: Child, request: Header, draw: Draw, case: Case) -> list[Any] | None:
+        """The outputs that a request asks for; None after the case was settled."""
+        answer = self.ask_candidate(child, request, case, draw.limit)
         if answer is None:
             return None
         try:
-            return decode(answer[0].get("outputs"), answer[1])
+            found = decode(answer[0].get("outputs"), answer[1])
         except WireError as error:
             case.fail(Verdict.INTEGRITY, f"malformed outputs: {error}", rule="protocol")
             return None
+        return found if self.settings.has("D7.form") else fitted(draw.expected, found)
 
-    def settle(self, case: Case, comparisons: Sequence[Comparison], outputs: Sequence[list[Any]]) -> None:
-        """The verdict from all comparisons and from the two runs on the first draw (first and next to last)."""
+    def settle(self, case: Case, comparisons: Sequence[Comparison], twice: tuple[list[Any], list[Any]]) -> None:
+        """The verdict from all comparisons and from the outputs of two runs on the first draw."""
         worst = merge(comparisons)
+        if not self.settings.has("D12.values") and worst.verdict in (Verdict.WRONG_VALUE, Verdict.NON_FINITE):
+            worst = UNCHECKED
         case.comparison = worst if worst.max_abs_error is not None else None
         case.fail(worst.verdict, worst.detail)
-        if case.comparison is None:
+        if case.comparison is None or not self.settings.has("D12.repeat"):
             return
-        again = compare(outputs[0], outputs[-2])
+        again = compare(*twice)
         if again.correct_from is None or again.correct_from > PASS_LEVEL:
             case.fail(Verdict.NONDETERMINISTIC, f"two runs on one input differ: {again.detail}")
 
     def time(self, child: Child, case: Case, variant: TaskVariant) -> None:
         """Time candidate against eager, each in its process, by this process's clock and on inputs of fresh seeds."""
-        seed = secrets.randbits(62)
+        draw, kept = self.draw({"seed": secrets.randbits(62)}), 0
+        watching = self.settings.has("D8.timed") and not draw.facts["changed"]
 
         def reference_window(count: int) -> None:
             self.ask_reference({"do": "window", "count": count})
 
         def candidate_window(count: int) -> None:
-            if self.ask_candidate(child, {"do": "window", "count": count}, case) is None:
+            nonlocal kept
+            chosen = watching and kept < KEPT_WINDOWS and secrets.randbelow(3) == 0
+            kept += chosen
+            window = {"do": "window", "count": count, "keep": secrets.randbelow(count) if chosen else -1}
+            if self.ask_candidate(child, window, case) is None:
                 raise WireClosed
 
-        self.ask_reference({"do": "prepare", "seed": seed})
-        if self.ask_candidate(child, {"do": "prepare", "seed": seed}, case) is None:
+        self.ask_reference({"do": "prepare", **draw.request})
+        if self.ask_candidate(child, {"do": "prepare", **draw.request}, case) is None:
             return
         try:
             timing = time_windows(reference_window, candidate_window, self.settings.plan)
         except WireClosed:
+            return
+        judge_kept(self, child, [draw] * kept, case)
+        if case.verdict is not Verdict.PASSED or self.is_implausible(timing, draw, case):
             return
         case.timing = timing
         if timing.verdict is TimingVerdict.AMBIGUOUS:
@@ -393,6 +402,16 @@ class _Grader:
                 eager_us=timing.baseline_samples_us, side_us=timing.candidate_samples_us,
             )
         )  # fmt: skip
+
+    def is_implausible(self, timing: PairTiming, draw: Draw, case: Case) -> bool:
+        """Whether the candidate took less time than writing its outputs takes (layer D11); settles the case if so."""
+        floor_us = float(self.ask_reference({"do": "floor", **draw.request})[0]["floor_us"])
+        if not self.settings.has("D11.floor") or timing.candidate_us >= FLOOR_SHARE * floor_us:
+            return False
+        case.comparison = None
+        detail = f"{timing.candidate_us:.3g} us a call, but copying the outputs alone takes {floor_us:.3g} us"
+        case.fail(Verdict.INTEGRITY, detail, rule="implausible")
+        return True
 
     def finish(self, child: Child, case: Case) -> None:
         """Demand the final record; without it everything before counts for nothing."""

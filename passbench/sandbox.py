@@ -14,6 +14,9 @@ Levels are ordered; each one holds what those before it hold. The level reached 
 Where the user is root, the kernel exempts it from the limit on processes; the bound is then that of the process
 namespace (Linux 6.14 on) or of a control group, and without either the level stays "process".
 
+From "limits" on, a seccomp filter also refuses system calls that no kernel launch needs (`passbench.seccomp`); it
+stands among the measures and no level depends on it.
+
 Reads /proc; writes below /proc/self and mounts inside its own namespace only.
 """  # fmt: skip  # noqa: E501
 
@@ -30,6 +33,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
+
+from passbench.seccomp import refuse_calls
 
 LEVELS = ("process", "limits", "landlock", "namespaces")
 """Isolation levels, weakest first."""
@@ -65,6 +70,10 @@ class Box:
     """Size of home and of the temporary folder where they are held in memory."""
     devices: Sequence[str] = ()
     """Device files that it may use, beyond the null device and its kin."""
+    native: bool = True
+    """Whether what it writes may be loaded as native code; compiled kernels need that."""
+    calls: bool = True
+    """Whether system calls that no kernel launch needs are refused."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +115,8 @@ def enter(box: Box, keep: Sequence[int]) -> Reached:
     if at_least(box.highest, "landlock"):
         _note(reached, "landlock", lambda: _restrict(box))
         reached.measures["landlock version"] = str(landlock_version())
+    if box.calls:
+        _note(reached, "system calls refused", refuse_calls)
     reached.level = _level(reached.measures)
     return reached
 
@@ -247,7 +258,7 @@ def _prepare_namespace(box: Box, reached: Reached) -> None:
         bound = str(max(box.processes, 301))
         _note(reached, "process table of bounded size", lambda: _bound_table(bound))
     size = f"size={box.scratch_mib}m,nr_inodes=65536,mode=700"
-    _note(reached, "private folders", lambda: _mount_folders(box, flags, size))
+    _note(reached, "private folders", lambda: _mount_folders(box, flags | (0 if box.native else _MS_NOEXEC), size))
 
 
 def _has_no_reader(pipe: int) -> bool:

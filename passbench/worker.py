@@ -26,14 +26,14 @@ import torch._inductor.config
 import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
 
-from passbench.candidate import Candidate
+from passbench.candidate import Candidate, inputs_of
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
-from passbench.inputs import materialize
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
-from passbench.sandbox import Box, Reached, enter, limit_resources
+from passbench.sandbox import LEVELS, Box, Reached, enter, limit_resources
+from passbench.tripwire import Tripwire
 from passbench.wire import Header, WireClosed, encode, receive, send
 from schemas.fx import lower
 from schemas.graph import Graph
@@ -54,21 +54,21 @@ class Reference:
         # All timed sides are called through Dynamo, so that each of them pays for its guards.
         self.call: Callable[..., Any] = torch.compile(lower(self.graph).to(device), backend="eager", dynamic=False)
 
-    def run(self, seed: int) -> tuple[Header, list[bytes]]:
+    def run(self, request: Header) -> tuple[Header, list[bytes]]:
         """Eager outputs and the inputs it changed; after them, the float64 oracle's where it exists."""
-        inputs = materialize(self.graph, seed=seed, device=self.device)
+        inputs = inputs_of(self.graph, request, self.device)
         watch = Watch(inputs)
         outputs = pytree.tree_leaves(self.module(*inputs))
         facts = watch.facts(outputs)
         changed = [inputs[position] for position in facts["changed"]]
         described, blobs = encode([*outputs, *changed])
-        oracle = oracle_outputs(self.graph, materialize(self.graph, seed=seed, device="cpu"), len(outputs))
+        oracle = oracle_outputs(self.graph, inputs_of(self.graph, request, "cpu"), len(outputs))
         known, more = encode([*oracle, *(None for _ in changed)])
         return {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts}, [*blobs, *more]
 
     def time_inductor(self, request: Header) -> Header:
         """Eager against default Inductor, timed here: no submitted code is in this process."""
-        inputs = materialize(self.graph, seed=request["seed"], device=self.device)
+        inputs = inputs_of(self.graph, request, self.device)
         compiled = torch.compile(lower(self.graph).to(self.device), backend="inductor", dynamic=False)
         began = time.perf_counter()
         _, code = run_and_get_code(compiled, *inputs)
@@ -82,6 +82,21 @@ class Reference:
             "baseline_us": timing.baseline_samples_us, "candidate_us": timing.candidate_samples_us,
         }  # fmt: skip
 
+    def floor(self, request: Header) -> Header:
+        """Microseconds that copying the outputs takes at best, those left out that stand in an input's memory."""
+        inputs = inputs_of(self.graph, request, self.device)
+        outputs = [value for value in pytree.tree_leaves(self.module(*inputs)) if isinstance(value, torch.Tensor)]
+        owned = {value.untyped_storage().data_ptr() for value in inputs if isinstance(value, torch.Tensor)}
+        written = [value for value in outputs if value.untyped_storage().data_ptr() not in owned]
+        pairs, sync, best = [(value, torch.empty_like(value)) for value in written], synchroniser(self.device), 1e9
+        for _ in range(10):
+            began = time.perf_counter()
+            for value, place in pairs:
+                place.copy_(value)
+            sync(None)
+            best = min(best, time.perf_counter() - began)
+        return {"floor_us": best * 1e6}
+
 
 def synchroniser(device: str) -> Callable[[object], None]:
     """A function that waits until the device has done what was asked of it."""
@@ -91,10 +106,11 @@ def synchroniser(device: str) -> Callable[[object], None]:
 class Session:
     """Answers requests of one child until it is told to finish."""
 
-    def __init__(self, role: str, link: socket.socket, device: str) -> None:
-        self.role, self.link, self.device = role, link, device
-        self.side: Reference | Candidate | None = None
+    def __init__(self, role: str, link: socket.socket, device: str, trip: Tripwire | None) -> None:
+        self.role, self.link, self.device, self.trip = role, link, device, trip
+        self.sides: dict[str, Reference | Candidate] = {}
         self.inputs: list[Any] = []
+        self.kept: list[list[Any]] = []
 
     def serve(self) -> None:
         """Answer until "finish" or until the orchestrator is gone."""
@@ -115,32 +131,61 @@ class Session:
 
     def answer(self, request: Header) -> tuple[Header, list[bytes]]:
         """Do what a request asks."""
-        do = request["do"]
+        do, on = request["do"], request.get("on", "")
         if do == "load":
-            self.side = Reference(request, self.device) if self.role == "reference" else Candidate(request, self.device)
+            self.sides[on] = self.load(request)
             return {"loaded": True}, []
         if do == "finish":
             return {"final": True}, []
-        assert self.side is not None, "load comes first"
+        side = self.sides[on]
         if do == "run":
-            return self.side.run(request["seed"]) if isinstance(self.side, Reference) else (self.side.run(request), [])
-        if do == "read":
-            assert isinstance(self.side, Candidate)
-            return self.side.read(request["index"])
-        if do == "inductor":
-            assert isinstance(self.side, Reference)
-            return self.side.time_inductor(request), []
+            if isinstance(side, Reference):
+                return side.run(request)
+            return {**side.run(request), "refused": self.trip.refused[:8] if self.trip else []}, []
         if do == "prepare":
-            if isinstance(self.side, Candidate):
-                self.side.timed()
-            self.inputs = materialize(self.side.graph, seed=request["seed"], device=self.device)
-            self.side.call(*self.inputs)  # compiles, if nothing did before
-            return {"ready": True}, []
-        assert do == "window", do
-        call, sync = self.side.call, synchroniser(self.device)
-        for _ in range(request["count"]):
-            sync(call(*self.inputs))
-        return {"done": True}, []
+            return self.prepare(side, request), []
+        if do == "window":
+            return self.window(side, request), []
+        if do == "kept":
+            described, blobs = encode(self.kept.pop(0))
+            return {"outputs": described}, blobs
+        if do == "read":
+            assert isinstance(side, Candidate)
+            return side.read(request["index"])
+        assert isinstance(side, Reference)
+        return side.time_inductor(request) if do == "inductor" else side.floor(request), []
+
+    def load(self, request: Header) -> Reference | Candidate:
+        """A graph in this process; the submission is loaded once, with the first graph."""
+        if self.role == "reference":
+            return Reference(request, self.device)
+        first = self.sides.get("")
+        return Candidate(request, self.device, first.loaded if isinstance(first, Candidate) else None)
+
+    def prepare(self, side: Reference | Candidate, request: Header) -> Header:
+        """Make the inputs of the windows to come, and compile if nothing did before."""
+        if isinstance(side, Candidate):
+            side.loaded.watch(False)
+        self.inputs, self.kept = inputs_of(side.graph, request, self.device), []
+        side.call(*self.inputs)
+        return {"ready": True}
+
+    def window(self, side: Reference | Candidate, request: Header) -> Header:
+        """Call `count` times; the outputs of call `keep` are kept, and with "watched" launches are counted."""
+        call, sync, keep = side.call, synchroniser(self.device), request.get("keep", -1)
+        watched = isinstance(side, Candidate) and request.get("watched", False)
+        before = side.loaded.launches.count if isinstance(side, Candidate) else 0
+        if watched and isinstance(side, Candidate):
+            side.loaded.watch(True)
+        for position in range(request["count"]):
+            outputs = call(*self.inputs)
+            sync(outputs)
+            if position == keep:
+                self.kept.append(list(pytree.tree_leaves(outputs)))
+        if isinstance(side, Candidate):
+            side.loaded.watch(False)
+            return {"done": True, "launches": side.loaded.launches.count - before}
+        return {"done": True}
 
 
 # --- the template ---------------------------------------------------------------------------------------------------
@@ -153,14 +198,17 @@ def _limit(limits: dict[str, int], device: str) -> None:
     limit_resources(memory_mib=memory, file_mib=limits["file_mib"], cpu_s=limits["cpu_s"])
 
 
-def _shut_in(role: str, scratch: Path, keep: Sequence[int], start: Header) -> Reached:
+def _shut_in(request: Header, keep: Sequence[int], start: Header) -> Reached:
     """The sandbox, for a process that will run submitted code."""
-    if role != "candidate":
+    if request["role"] != "candidate":
         return Reached()
+    scratch = Path(request["scratch"])
     devices = [] if start["device"] == "cpu" else [*map(str, Path("/dev").glob("nvidia*"))]
-    limits = start["limits"]
-    box = Box(scratch=scratch, highest=start["isolation"], processes=limits["processes"],
-              scratch_mib=limits["scratch_mib"], devices=devices)  # fmt: skip
+    limits, off = start["limits"], request["off"]
+    highest = LEVELS[0] if "D3.sandbox" in off else start["isolation"]
+    native = start["device"] != "cpu" or "D3.native" in off
+    box = Box(scratch=scratch, highest=highest, processes=limits["processes"], scratch_mib=limits["scratch_mib"],
+              devices=devices, native=native, calls="D3.seccomp" not in off)  # fmt: skip
     return enter(box, keep)
 
 
@@ -183,13 +231,20 @@ def _become_child(request: Header, link: socket.socket, start: Header, parent: i
         os.chdir(scratch)
         torch._inductor.config.cpp_cache_precompile_headers = False  # they lie in a folder shared by all processes
         _limit(start["limits"], start["device"])
-        reached = _shut_in(role, scratch, [link.fileno()], start)
+        reached = _shut_in(request, [link.fileno()], start)
         send(link, {"level": reached.level, "measures": reached.measures})
         torch.set_num_threads(start["limits"]["threads"])
-        Session(role, link, start["device"]).serve()
+        trip = _tripwire(request, start) if role == "candidate" else None
+        Session(role, link, start["device"], trip).serve()
         code = 0
     finally:
         os._exit(code)
+
+
+def _tripwire(request: Header, start: Header) -> Tripwire:
+    """What Python refuses from now on; compiled kernels need programs to be started."""
+    everyone = start["device"] == "cpu" and "D3.native" not in request["off"]
+    return Tripwire(guests="D3.audit" not in request["off"], everyone=everyone)
 
 
 def _warm_up() -> None:

@@ -82,13 +82,16 @@ def test_malformed_facts_are_a_broken_protocol(name, value):
         ({"launches": 0}, "no-launch"),
         ({"launches": 0, "replaced": 0}, None),
         ({"state": ["default dtype"]}, "state"),
+        ({"library": ["relu"]}, "library-call"),
+        ({"refused": ["gc.get_objects"]}, "refused"),
         ({"launches": None}, "protocol"),
         ({"facts": []}, "protocol"),
     ],
 )
 def test_an_account_is_doubted_for_what_it_says_or_leaves_out(more, rule):
     facts = facts_of(lambda a: [a + 1], torch.ones(2))
-    doubt = doubt_of({"facts": facts, "state": [], "launches": 1, "replaced": 1, **more}, facts)
+    good = {"facts": facts, "state": [], "library": [], "refused": [], "launches": 1, "replaced": 1}
+    doubt = doubt_of({**good, **more}, facts)
     assert (doubt and doubt.rule) == rule
 
 

@@ -1,0 +1,188 @@
+"""What is asked of a candidate beyond its graded draws: other inputs, other graphs, and a loop like the timed one.
+
+    probe(grader, child, variant, case)          # moods of inputs, hidden sizes, graphs that a pass must tell apart
+    rehearse(grader, child, case)                # layer D8: outputs of secretly chosen calls of an unwatched loop
+
+Both leave the case alone if nothing is wrong. Probes are drawn after the submission is frozen. On a graph that no pass
+fires on there is nothing to be wrong; where the reference cannot follow a probe, or gives what is not finite, the probe
+is left out. Outputs are compared by `compare_loosely`. Reads and writes nothing.
+"""
+
+import random
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from passbench.check import compare, compare_loosely
+from passbench.evidence import doubt_of
+from passbench.grading import Case, Settings
+from passbench.inputs import MOODS
+from passbench.isolate import Child
+from passbench.neighbours import INSERTIONS, altered, resized
+from passbench.ownership import Facts as Account
+from passbench.policy import Facts
+from passbench.wire import Header
+from schemas.graph import Graph
+from schemas.rows import TaskVariant, Verdict
+
+SLACK = 2**16
+"""Bytes a candidate's answer may hold beyond twice the expected outputs."""
+
+
+class ReferenceFailed(Exception):
+    """The reference process did not do its part; never the submission's fault."""
+
+    def __init__(self, detail: str, *, killed: bool = False) -> None:
+        super().__init__(detail)
+        self.killed = killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """Reference outputs of one set of inputs; they stay in this process."""
+
+    request: Header
+    """How the inputs are made: seed, mood, whether guarded, which graph."""
+    expected: tuple[Any, ...]
+    oracle: tuple[Any, ...]
+    nbytes: int
+    facts: Account
+    """What the reference does to memory."""
+
+    @property
+    def limit(self) -> int:
+        """Most bytes of an answer that holds such outputs."""
+        return 2 * self.nbytes + SLACK
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all outputs and all that is known of their exact values are finite."""
+        tensors = [value for value in (*self.expected, *self.oracle) if isinstance(value, torch.Tensor)]
+        return all(bool(torch.isfinite(value).all()) for value in tensors if value.dtype.is_floating_point)
+
+
+class Grader(Protocol):
+    """What probes need of the orchestrator."""
+
+    settings: Settings
+    facts: Facts
+
+    def draw(self, request: Header) -> Draw:
+        """Reference outputs."""
+
+    def ask_reference(self, request: Header) -> tuple[Header, list[bytearray]]:
+        """An answer of the reference; raises ReferenceFailed."""
+
+    def ask_candidate(
+        self, child: Child, request: Header, case: Case, limit: int = SLACK
+    ) -> tuple[Header, list[bytearray]] | None:
+        """An answer of the candidate, None after the case was settled."""
+
+    def outputs(self, child: Child, request: Header, draw: Draw, case: Case) -> list[Any] | None:
+        """Outputs that a request asks for, None after the case was settled."""
+
+    def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
+        """The request to load the submission on a variant."""
+
+
+# --- other inputs and graphs ----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Probe:
+    sentence: str
+    mood: str = ""
+    graph: Graph | None = None
+
+
+def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool) -> Iterator[_Probe]:
+    """The probes of a variant; only a pass of the whole-graph form can miss what stands between two ops."""
+    rng = random.Random(secrets.randbits(62))
+    if settings.has("D6.distributions"):
+        yield from (_Probe(sentence=f"on {mood} inputs", mood=mood) for mood in MOODS)
+    found = [resized(variant.graph, rng)] if settings.has("D6.hidden_shapes") else []
+    yield from (_Probe(sentence=f"with {item.sentence}", graph=item.graph) for item in found if item)
+    kinds = ("number", *INSERTIONS) if whole_graphs else ("number",)
+    found = [altered(variant.graph, kind, rng) for kind in kinds] if settings.has("D10.negatives") else []
+    yield from (_Probe(sentence=f"fires where {item.sentence}", graph=item.graph) for item in found if item)
+
+
+def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case) -> None:
+    """Put every probe to a candidate that is right so far; settles the case at the first that is answered wrongly."""
+    for item in _probes(variant, grader.settings, whole_graphs=grader.facts.whole_graphs):
+        trial = Case()
+        _try(grader, child, variant, item, trial)
+        if trial.verdict not in (Verdict.HARNESS_ERROR, Verdict.PASSED):
+            case.comparison = replace(case.comparison, correct_from=None) if case.comparison else None
+            case.fail(trial.verdict, f"{item.sentence}: {trial.detail}", rule=trial.rule)
+            case.killed = trial.killed
+            return
+
+
+def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial: Case) -> None:
+    """Settle a trial: HARNESS_ERROR means that there was nothing to settle."""
+    on: Header = {}
+    if item.graph is not None:
+        on = {"on": "probe"}
+        try:
+            grader.ask_reference({"do": "load", "graph": item.graph.to_json(), **on})
+        except ReferenceFailed:
+            return
+    try:
+        draw = grader.draw({"seed": secrets.randbits(62), "mood": item.mood, **on})
+    except ReferenceFailed:
+        return
+    if not draw.is_finite:
+        return
+    if item.graph is not None:
+        other = replace(variant, graph=item.graph)
+        if grader.ask_candidate(child, {**grader.load(other), **on}, trial) is None:
+            return
+    call = {"do": "run", **draw.request, "changes": draw.facts["changed"]}
+    answer = grader.ask_candidate(child, call, trial)
+    if answer is None or answer[0].get("matches") == 0:
+        return
+    doubt = doubt_of(answer[0], draw.facts, grader.settings.layers_off)
+    if doubt is not None:
+        trial.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
+        return
+    found = grader.outputs(child, {"do": "read", "index": -1, **on}, draw, trial)
+    if found is not None:
+        compared = compare_loosely(draw.expected, found, oracle=draw.oracle)
+        trial.fail(compared.verdict, compared.detail)
+
+
+# --- a loop like the timed one --------------------------------------------------------------------------------------
+def rehearse(grader: Grader, child: Child, case: Case) -> None:
+    """Two windows on new inputs, one of them counted; settles the case if outputs of either are wrong."""
+    draw = grader.draw({"seed": secrets.randbits(62)})
+    if draw.facts["changed"]:
+        return  # every call of a window would begin where the one before left off
+    if grader.ask_candidate(child, {"do": "prepare", **draw.request}, case) is None:
+        return
+    counted = grader.settings.has("D10.launch") and grader.facts.uses_triton and not grader.facts.whole_graphs
+    for watched in random.Random(secrets.randbits(62)).sample([False, True], 2):
+        count = 2 + secrets.randbelow(3)
+        keep = {"do": "window", "count": count, "keep": secrets.randbelow(count), "watched": watched}
+        answer = grader.ask_candidate(child, keep, case)
+        if answer is None:
+            return
+        launches = answer[0].get("launches")
+        if watched and counted and (type(launches) is not int or launches < count):
+            case.fail(Verdict.INTEGRITY, f"{count} calls launched {launches} kernels", rule="no-launch")
+            return
+    judge_kept(grader, child, [draw, draw], case)
+
+
+def judge_kept(grader: Grader, child: Child, draws: Sequence[Draw], case: Case) -> None:
+    """Read the outputs that windows kept and compare; settles the case as INTEGRITY if they are wrong."""
+    for draw in draws:
+        found = grader.outputs(child, {"do": "kept"}, draw, case)
+        if found is None:
+            return
+        compared = compare(draw.expected, found, oracle=draw.oracle)
+        if not compared.passed:
+            case.comparison = None
+            case.fail(Verdict.INTEGRITY, f"a call of a timed loop is wrong: {compared.detail}", rule="timed-output")
+            return
