@@ -1,6 +1,6 @@
 """Defaults of the installed libraries that their own constructors refuse, and what stands in their place.
 
-    settings = adjustments("nemotron")        # {"num_key_value_heads": 48}
+    settings = adjustments("nemotron", "NemotronModel")        # {"num_key_value_heads": 48}
 
 Only default configurations are adjusted, before they become canonical: what is built is what the row states. A real
 configuration of a Hub is never touched. Reads and writes nothing.
@@ -18,6 +18,8 @@ class Adjustment:
 
     families: str
     """Glob on the model type."""
+    classes: str
+    """Glob on the class to build."""
     path: str
     """Key in the configuration; dots lead into nested ones."""
     value: Any
@@ -38,57 +40,90 @@ _PP_OCR_BLOCK = {
     },
 }
 """Kernels of 7, 5 and 3, as the block's documentation describes."""
-_CONV_THEN_ATTENTION = ["full_attention" if i % 4 == 2 else "conv" for i in range(32)]
+_ROPE = {"full_attention": {"rope_theta": 10000.0, "rope_type": "default"}}
+
+
+def _set(families: str, path: str, value: Any, why: str, classes: str = "*") -> Adjustment:
+    return Adjustment(families=families, classes=classes, path=path, value=value, why=why)
+
 
 ADJUSTMENTS: tuple[Adjustment, ...] = (
-    Adjustment(families="beit", path="out_indices", value=[3, 5, 7, 11], why="segmentation asks for four features"),
-    Adjustment(families="big_bird", path="block_size", value=8,
-               why="with blocks of 64 a text of 128 tokens is too short for sparse attention"),
-    Adjustment(families="bigbird_pegasus", path="block_size", value=8, why="as above"),
-    Adjustment(families="cohere_compass*", path="text_config.rope_parameters",
-               value={"full_attention": {"rope_theta": 10000.0, "rope_type": "default"}},
-               why="rotary settings are read by layer type"),
-    Adjustment(families="dbrx", path="attn_config.rope_theta", value=10000.0,
-               why="attention reads it from its own part, where it has no default"),
-    Adjustment(families="emu3", path="vocabulary_map",
-               value={"<image>": 151643, "<|extra_200|>": 151847,
-                      **{f"<|visual token {i:06d}|>": 151854 + i for i in range(8)}},
-               why="the map of image tokens has no default; its entries shape no operation"),
-    Adjustment(families="hunyuan_v1_*", path="head_dim", value=128, why="no default; 4096 / 32 heads"),
-    Adjustment(families="hunyuan_vl", path="text_config.head_dim", value=128, why="as above"),
-    Adjustment(families="lfm2_moe", path="layer_types", value=_CONV_THEN_ATTENTION,
-               why="no default; attention in one layer of four, as in published models"),
-    Adjustment(families="nemotron", path="num_key_value_heads", value=48, why="no default; one a head"),
-    Adjustment(families="perception_lm", path="vision_config",
-               value={"architecture": "vit_pe_core_large_patch14_336", "do_pooling": True, "num_classes": 1024,
-                      "model_args": {"embed_dim": 1024, "depth": 23, "img_size": [448, 448], "global_pool": "",
-                                     "use_post_transformer_norm": False, "init_values": 0.1,
-                                     "ref_feat_shape": [32, 32]}},
-               why="the projector reads the vision tower's width from its arguments, which have no default"),
-    Adjustment(families="pp_ocrv5_server_det", path="intraclass_block_config", value=_PP_OCR_BLOCK,
-               why="no default"),
-    Adjustment(families="pp_ocrv5_server_det", path="scale_factor_list", value=[1, 2, 4, 8],
-               why="no default; brings four stages to one size"),
-    Adjustment(families="pp_ocrv5_server_det", path="kernel_list", value=[3, 2, 2], why="as its documentation says"),
-    Adjustment(families="pp_ocrv6_*_det", path="intraclass_block_config", value=_PP_OCR_BLOCK, why="no default"),
+    _set("*former", "prediction_length", 24, "no default; a day of hours", "*formerModel"),
+    _set("time_series_transformer", "prediction_length", 24, "as above"),
+    _set("aya_vision", "vision_config.num_attention_heads", 16, "the default width is no multiple of 14 heads"),
+    _set("beit", "out_indices", [3, 5, 7, 11], "segmentation asks for four features", "*Segmentation"),
+    _set("big*bird*", "block_size", 8, "with blocks of 64 a text of 128 tokens is too short for sparse attention"),
+    _set("chameleon", "vocabulary_map", {"<image>": 8711, **{f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCD")}},
+         "the map of image tokens has no default; its entries shape no operation"),
+    _set("cohere_compass", "text_config.rope_parameters", _ROPE, "rotary settings are read by layer type"),
+    _set("cohere_compass_text", "rope_parameters", _ROPE, "as above"),
+    _set("dbrx", "attn_config.rope_theta", 10000.0, "attention reads it from its own part, where it has no default"),
+    _set("dbrx", "attn_config.clip_qkv", 8, "a limit is computed from it, though it is optional"),
+    _set("deepseek_ocr2", "text_config.mlp_layer_types", ["dense"] + ["sparse"] * 31, "no default"),
+    _set("deepseek_ocr2", "text_config.num_experts_per_tok", 6, "no default"),
+    _set("diffusion_gemma", "text_config.num_experts", 128, "no default"),
+    _set("diffusion_gemma", "text_config.top_k_experts", 8, "no default"),
+    _set("diffusion_gemma", "text_config.moe_intermediate_size", 704, "no default"),
+    _set("dots1", "n_routed_experts", 128, "no default"),
+    _set("dots1", "num_experts_per_tok", 6, "no default"),
+    _set("dots1", "n_shared_experts", 2, "no default"),
+    _set("emu3", "vocabulary_map",
+         {"<image>": 151643, "<|extra_200|>": 151847, **{f"<|visual token {i:06d}|>": 151854 + i for i in range(8)}},
+         "the map of image tokens has no default; its entries shape no operation"),
+    _set("esm", "vocab_size", 33, "no default; that of its tokenizer"),
+    _set("gemma4_assistant", "text_config", {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0,
+         "num_hidden_layers": 4, "num_kv_shared_layers": 4}, "its validation refuses the default of gemma4"),
+    _set("granite4_vision", "deepstack_layer_map", [[-8, 6], [-5, 12], [-2, 18]], "no default"),
+    _set("granite4_vision", "downsample_rate", "1/2", "no default"),
+    _set("hiera", "decoder_hidden_size", 512, "no default", "*PreTraining"),
+    _set("hiera", "decoder_depth", 8, "no default", "*PreTraining"),
+    _set("hiera", "decoder_num_heads", 16, "no default", "*PreTraining"),
+    _set("hunyuan_v1_*", "head_dim", 128, "no default; 4096 / 32 heads"),
+    _set("hunyuan_vl", "text_config.head_dim", 128, "as above"),
+    _set("hunyuan_vl_text", "head_dim", 128, "as above"),
+    _set("lfm2_moe", "layer_types", ["full_attention" if i % 4 == 2 else "conv" for i in range(32)],
+         "no default; attention in one layer of four, as in published models"),
+    _set("ministral", "head_dim", 128, "no default; 4096 / 32 heads"),
+    _set("moonshine_streaming", "num_key_value_heads", 8, "no default; one a head"),
+    _set("nemotron", "num_key_value_heads", 48, "no default; one a head"),
+    _set("perceiver", "num_cross_attention_heads", 1, "inputs of these heads are no multiple of 8 wide",
+         "PerceiverForImageClassification[FC]*"),
+    _set("perception_lm", "vision_config",
+         {"architecture": "vit_pe_core_large_patch14_336", "do_pooling": True, "num_classes": 1024,
+          "model_args": {"embed_dim": 1024, "depth": 23, "img_size": [448, 448], "global_pool": "",
+                         "use_post_transformer_norm": False, "init_values": 0.1, "ref_feat_shape": [32, 32]}},
+         "the projector reads the vision tower's width from its arguments, which have no default"),
+    _set("pp_ocrv[56]_*er_det", "scale_factor_list", [1, 2, 4, 8], "no default; brings four stages to one size"),
+    _set("pp_ocrv6_*_det", "scale_factor_list", [1, 2, 4, 8], "as above"),
+    _set("pp_ocrv[56]_*_det", "kernel_list", [3, 2, 2], "as its documentation says"),
+    _set("pp_ocrv5_server_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
+    _set("pp_ocrv6_*_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
+    _set("qwen3_omni_moe", "talker_config.text_config.shared_expert_intermediate_size", 768, "no default"),
+    _set("qwen3_omni_moe", "talker_config.spatial_merge_size", 2, "no default; that of its vision tower"),
     *(
-        Adjustment(families=families, path=f"{prefix}indexer_{name}", value=value, why="no default of the indexer")
+        _set(families, f"{prefix}indexer_{name}", value, "no default of the indexer")
         for families, prefix in (("qwen4_exp_text", ""), ("qwen4_exp", "text_config."))
         for name, value in (("n_heads", 16), ("kv_heads", 1), ("head_dim", 256), ("budget", 64), ("compress_ratio", 4))
     ),
-    Adjustment(families="sapiens2", path="head_config",
-               value={"upsample_out_channels": [512, 256], "conv_out_channels": [256, 256]},
-               why="a head without layers is refused"),
-    Adjustment(families="wav2vec2-bert", path="vocab_size", value=32, why="no default; that of wav2vec2"),
+    _set("reformer", "is_decoder", True, "a language model is a decoder", "*LMHead"),
+    _set("sapiens2", "head_config", {"upsample_out_channels": [512, 256], "conv_out_channels": [256, 256]},
+         "a head without layers is refused", "*For*"),
+    _set("t5gemma", "is_encoder_decoder", False, "an encoder alone", "T5GemmaEncoderModel"),
+    _set("t5gemma2_encoder", "text_config.dropout_rate", 0.0, "set by the outer type only"),
+    _set("timm_backbone", "backbone", "resnet50", "no default"),
+    _set("timm_wrapper", "num_classes", 1000, "no default"),
+    _set("gemma3n_vision", "num_classes", 1000, "no default"),
+    _set("wav2vec2-*", "vocab_size", 32, "no default; that of wav2vec2", "*ForCTC"),
+    _set("xmod", "default_language", "en_XX", "the adapter of a language has to be chosen"),
 )  # fmt: skip
 """Every setting that differs from the library's default, and why."""
 
 
-def adjustments(family: str) -> dict[str, Any]:
+def adjustments(family: str, class_name: str = "") -> dict[str, Any]:
     """The settings of a model type that stand in place of defaults, nested as its configuration is."""
     found: dict[str, Any] = {}
     for line in ADJUSTMENTS:
-        if not fnmatchcase(family, line.families):
+        if not (fnmatchcase(family, line.families) and fnmatchcase(class_name, line.classes)):
             continue
         *outer, key = line.path.split(".")
         level = found

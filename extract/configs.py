@@ -148,8 +148,9 @@ def _transformers_default(row: ModelRef) -> str:
     """The default configuration, adjusted; of a class that is one part of its model type, that part's."""
     import transformers
 
-    config = transformers_config(row.family, adjustments(row.family))
-    own: Any = getattr(getattr(transformers, row.name.split("/")[-1]), "config_class", None)
+    class_name = row.name.split("/")[-1]
+    config = transformers_config(row.family, adjustments(row.family, class_name))
+    own: Any = getattr(getattr(transformers, class_name), "config_class", None)
     parts = vars(config).values() if own is not None and not isinstance(config, own) else ()
     config = next((part for part in parts if isinstance(part, own)), config)
     return canonical_config(config.to_dict())
