@@ -47,14 +47,23 @@ FACTS = (
     # depth_pro takes four patches a side at its largest scale
     Fact(name="image", default=1536, families=("depth_pro",)),
     Fact(name="image", default=712, families=("uvdoc*",)),
-    Fact(name="image", default=640, families=("rf_detr*", "lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*")),
+    Fact(name="image", default=336, families=("pe_*",)),
+    # windows of patches: a multiple of four patches of 14
+    Fact(name="image", default=560, families=("rf_detr*",)),
+    Fact(name="detection_image", default=560, families=("rf_detr*",)),
+    Fact(name="image", default=640, families=("lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*")),
     Fact(name="image", keys=("image_size", "img_size"), default=224),
     Fact(name="detection_image", default=640,
-         families=("rf_detr*", "lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*", "pp_doclayout*", "omdet*")),
+         families=("lw_detr*", "pp_ocr*_det", "deimv2*", "d_fine*", "rt_detr*", "pp_doclayout*", "omdet*")),
     Fact(name="detection_image", keys=("image_size",), default=512),
     Fact(name="video", keys=("num_frames", "frames_per_clip"), default=8),
     Fact(name="tubelet", keys=("tubelet_size",), default=2),
-    Fact(name="mel", keys=("num_mel_bins", "feature_size", "input_feat_per_channel", "n_mels", "mel_bins"), default=80),
+    # seven frames of 80 side by side, or four
+    Fact(name="mel", default=560, families=("fun_asr_nano*",)),
+    Fact(name="mel", default=320, families=("granite_speech5*",)),
+    Fact(name="mel", default=80,
+         keys=("feature_projection_input_dim", "input_dim", "num_mel_bins", "feature_size", "input_feat_per_channel",
+               "n_mels", "mel_bins")),
     Fact(name="audio_mel", keys=("input_feat_size", "num_mel_bins"), default=128),
     Fact(name="mel_frames", keys=("max_source_positions",), default=1500, scale=2),
     Fact(name="patch_frames", keys=("max_length",), default=1024),
@@ -109,6 +118,7 @@ class InputRule:
     dtype: str = "float32"
     families: tuple[str, ...] = ("*",)
     modalities: tuple[str, ...] = ("*",)
+    classes: tuple[str, ...] = ("*",)
     given: tuple[str, ...] = ()
     needed: bool = False
     """Whether only an argument without a default gets it."""
@@ -117,8 +127,8 @@ class InputRule:
         """Whether the rule is about this architecture, whose `forward` takes `names` and demands this one or not."""
         if self.needed and not needed:
             return False
-        fits = any(fnmatchcase(row.family, glob) for glob in self.families)
-        fits = fits and any(fnmatchcase(row.modality, glob) for glob in self.modalities)
+        about = ((row.family, self.families), (row.modality, self.modalities), (row.class_name, self.classes))
+        fits = all(any(fnmatchcase(text, glob) for glob in globs) for text, globs in about)
         return fits and all(any(fnmatchcase(name, glob) for name in names) for glob in self.given)
 
 
@@ -210,7 +220,9 @@ _PICTURES = (
     InputRule(name="aspect_ratio_mask", shape=("batch", 1, "tiles"), dtype="int64", init=ONES),
     InputRule(name="pixel_values", shape=_IMAGE, init=NORMAL),
     InputRule(name="image_sizes", shape=("batch", 2), dtype="int64",
-              init='{"kind":"literal","data":["image_height","image_width"]}', given=("pixel_values",)),
+              init='{"kind":"literal","data":["image_height","image_width"]}', given=("pixel_values",),
+              families=("llava_next*", "llava_onevision*", "lighton_ocr", "mistral*", "pixtral*", "granite4_vision",
+                        "emu3", "apertus1p5")),
     InputRule(name="high_res_pixel_values", shape=("batch", "channels", 1024, 1024)),
     InputRule(name="prompt_pixel_values", shape=_IMAGE),
     InputRule(name="prompt_masks", shape=_IMAGE),
@@ -230,15 +242,16 @@ _SOUNDS = (
     InputRule(name="input_values", shape=("batch", "patch_frames", "mel"), families=("audio-spectrogram-transformer",)),
     InputRule(name="input_values", shape=("batch", 1, "samples"),
               families=("encodec", "dac", "mimi*", "xcodec*", "pocket_tts*", "vibevoice*", "neucodec*", "omniasr*")),
-    InputRule(name="input_values", shape=("batch", "decoder", "mel"), families=("speecht5",)),
+    # the model without a head takes what a head's own prenet would make
+    InputRule(name="input_values", shape=("batch", "text", "hidden"), classes=("SpeechT5Model",)),
+    InputRule(name="decoder_input_values", shape=("batch", "decoder", "hidden"), classes=("SpeechT5Model",)),
+    InputRule(name="decoder_input_values", shape=("batch", "decoder", "mel")),
     InputRule(name="input_values", shape=("batch", "samples")),
     InputRule(name="input_features", init="", given=("input_values",), families=("speech-encoder-decoder",)),
     InputRule(name="input_features", shape=("batch", 1, 1001, 64), families=("clap*",)),
     InputRule(name="input_features", shape=_AUDIO_LM,
               families=("whisper*", "voxtral*", "qwen2_audio*", "glmasr*", "audioflamingo3*", "musicflamingo*")),
     InputRule(name="input_features", shape=("batch", "mel", 1000), families=("qwen3_asr*",)),
-    InputRule(name="input_features", shape=("batch", 1024, 160),
-              families=("seamless_m4t*", "wav2vec2-bert", "granite_speech*")),
     InputRule(name="input_features", shape=("batch", 1024, "mel")),
     InputRule(name="input_features_mask", shape=("batch", 1000), dtype="int64", init=ONES, families=("qwen3_asr*",)),
     InputRule(name="input_features_mask", shape=("batch", "mel_frames"), dtype="int64", init=ONES,
