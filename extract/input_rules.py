@@ -41,6 +41,7 @@ FACTS = (
     Fact(name="decoder", default=DECODER),
     Fact(name="scan", default=SCAN),
     Fact(name="samples", default=16_000),
+    Fact(name="eos", keys=("eos_token_id",), default=2),
     Fact(name="vocab", keys=("vocab_size",), default=1000),
     Fact(name="text", keys=("max_position_embeddings", "n_positions"), default=TEXT, limit=TEXT),
     Fact(name="channels", keys=("num_channels", "in_channels", "in_chans"), default=3),
@@ -85,6 +86,7 @@ FACTS = (
     Fact(name="tiles", keys=("max_num_tiles",), default=4),
     Fact(name="tasks", keys=("task_seq_len",), default=77),
     Fact(name="latent", keys=("hidden_size", "codebook_dim", "latent_dim"), default=512),
+    Fact(name="codebooks", keys=("num_codebooks",), default=4, families=("musicgen*",)),
     Fact(name="codebooks", keys=("num_codebooks", "num_quantizers"), default=8),
 )  # fmt: skip
 """Sizes by name; "image" and "detection_image" are spread into "..._height" and "..._width"."""
@@ -152,6 +154,21 @@ _LATTICE = ("patches", "patch_values")
 _AUDIO_LM = ("batch", "mel", "mel_frames")
 
 _TEXT = (
+    # the last token is the end of the text, where a head looks for it; every choice is a text of its own
+    InputRule(name="input_ids", shape=_LINE, dtype="int64", init='{"kind":"sentence","length":"text","last":"eos"}',
+              classes=("*ForSequenceClassification",), modalities=("seq2seq",)),
+    InputRule(name="input_ids", shape=("batch", 2, "text"), dtype="int64", init=IDS, classes=("*ForMultipleChoice",)),
+    InputRule(name="attention_mask", shape=("batch", 2, "text"), dtype="int64", init=ONES,
+              classes=("*ForMultipleChoice",)),
+    # tokens of several streams at a time
+    InputRule(name="input_ids", shape=("batch", "text", 33), dtype="int64", init=IDS,
+              families=("kyutai_speech_to_text",)),
+    InputRule(name="input_ids", shape=("codebooks", "text"), dtype="int64", init=IDS,
+              classes=("Musicgen*ForCausalLM",)),
+    InputRule(name="attention_mask", init="", classes=("Musicgen*ForCausalLM",)),
+    InputRule(name="decoder_input_ids", shape=("codebooks", "decoder"), dtype="int64", init=IDS,
+              families=("musicgen*",)),
+    InputRule(name="decoder_input_ids", shape=("batch", "decoder", 9), dtype="int64", init=IDS, families=("dia",)),
     InputRule(name="input_ids", shape=("batch", "scan"), dtype="int64", init=IDS, families=_SCANS),
     InputRule(name="attention_mask", shape=("batch", "scan"), dtype="int64", init=ONES, families=("jamba", "zamba")),
     InputRule(name="input_ids", shape=("batch", "text", 9), dtype="int64", init=IDS, families=("higgs_audio_v3*",)),
@@ -167,6 +184,8 @@ _TEXT = (
               init='{"kind":"integers","low":0,"high":1000}'),
     InputRule(name="qformer_attention_mask", shape=("batch", 32), dtype="int64", init=ONES),
     InputRule(name="task_inputs", shape=("batch", "tasks"), dtype="int64", init=IDS),
+    InputRule(name="inputs", init="", given=("input_ids",)),
+    InputRule(name="inputs", init="", given=("pixel_values",)),
     InputRule(name="inputs", shape=("batch", "text", "hidden"), families=("perceiver",)),
     InputRule(name="inputs_embeds", shape=("batch", "text", "hidden"), needed=True),
     InputRule(name="noise_embeds", shape=("batch", "decoder", "hidden"), needed=True),

@@ -10,7 +10,7 @@ has a rule.
 import inspect
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -68,8 +68,8 @@ def _wanted(rule: InputRule, facts: Mapping[str, int], optional: bool) -> Wanted
     shape = tuple(dim if isinstance(dim, int) else facts[dim] for dim in rule.shape)
     init = _filled({key: item for key, item in values.loads(rule.init).items() if key != "kind"}, facts)
     kind = values.loads(rule.init)["kind"]
-    if kind == "lattice":
-        kind, init = "literal", {"data": _lattice(init["side"])}
+    if kind in _WRITTEN:
+        kind, init = "literal", {"data": _WRITTEN[kind](**init)}
     spec = TensorSpec(dtype=rule.dtype, shape=shape, stride=dense_stride(shape), device="cpu")
     return WantedInput(name=rule.name, spec=spec, init=values.dumps({"kind": kind, **init}), optional=optional)
 
@@ -88,6 +88,15 @@ def _filled(value: Any, facts: Mapping[str, int]) -> Any:
 def _lattice(side: int) -> list[int]:
     """Column and row of every cell of a square, row by row."""
     return [number for row in range(side) for column in range(side) for number in (column, row)]
+
+
+def _sentence(length: int, last: int) -> list[int]:
+    """Tokens of which one, the last, ends the text."""
+    return [*(3 + k for k in range(length - 1)), last]
+
+
+_WRITTEN: dict[str, Callable[..., list[int]]] = {"lattice": _lattice, "sentence": _sentence}
+"""Kinds of the tables that stand for a literal."""
 
 
 def dense_stride(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,8 @@ from extract.input_rules import FACTS, MEDIA, PRODUCTS, RULES, InputRule
 from schemas.rows import ModelConfig, Text
 
 pytestmark = pytest.mark.plain
-KINDS = {"normal", "uniform", "integers", "bool", "zeros", "ones", "constant", "arange", "literal", "lattice"}
+KINDS = {"normal", "uniform", "integers", "bool", "zeros", "ones", "constant", "arange", "literal"}
+KINDS |= {"lattice", "sentence"}
 SIZES = {name for fact in FACTS for name in (fact.name, f"{fact.name}_height", f"{fact.name}_width")}
 SIZES |= {name for name, _, _ in PRODUCTS}
 
