@@ -260,7 +260,8 @@ _PICTURES = (
 _SOUNDS = (
     InputRule(name="input_values", shape=("batch", "patch_frames", "mel"), families=("audio-spectrogram-transformer",)),
     InputRule(name="input_values", shape=("batch", 1, "samples"),
-              families=("encodec", "dac", "mimi*", "xcodec*", "pocket_tts*", "vibevoice*", "neucodec*", "omniasr*")),
+              families=("encodec", "dac", "mimi*", "xcodec*", "pocket_tts*", "vibevoice*", "neucodec*", "omniasr*",
+                        "wavtokenizer*")),
     # the model without a head takes what a head's own prenet would make
     InputRule(name="input_values", shape=("batch", "text", "hidden"), classes=("SpeechT5Model",)),
     InputRule(name="decoder_input_values", shape=("batch", "decoder", "hidden"), classes=("SpeechT5Model",)),
