@@ -87,6 +87,9 @@ class _RealConstants(TorchFunctionMode):
 
 def is_moderate(func: Any, args: Any, kwargs: Any) -> bool:
     """Whether a factory call makes a tensor that is small enough to hold."""
+    given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, int | float)]
+    if func in (torch.arange, torch.linspace, torch.logspace, torch.tril_indices, torch.triu_indices):
+        return all(abs(value) <= _MAX_REAL_ELEMENTS for value in given)
     if func not in (torch.zeros, torch.ones, torch.full, torch.eye, torch.empty):
         return True
     sizes = [leaf for leaf in pytree.tree_leaves((args, kwargs.get("size"))) if isinstance(leaf, int)]

@@ -1,0 +1,173 @@
+"""Whether any configuration, however malformed, costs more than one row.
+
+    python -m benchmarks.extract_mutated --json                  # 2,000 mutated configurations, two workers
+    python -m benchmarks.extract_mutated --configs 40 --seed 3   # a sample
+
+Small configurations of several model types are mutated (types swapped, huge, negative, missing, nested, unicode,
+strings of 10 MB) and traced in a real pool with limits on time and memory. Prints `configs`, `rows` (one each is
+right), `crashed_runs` (exceptions that left the pool), `over_limit` (moments in which a worker held more than its
+memory limit and a margin for what it allocates until it is next looked at, or took longer than its time), and `kinds`:
+graphs and failures by kind. Writes nothing but a temporary folder.
+"""
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from data.calls import Call, Item, Limits, StageFailed
+from data.pool import GIB, ChildPool
+from data.processes import resident
+from schemas.arrow import to_table
+from schemas.rows import ModelConfig, Text, content_id
+
+_DEEP, _LONG = 300, 10_000_000
+_TEXT = {
+    "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 100,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+_IMAGE = {"image_size": 32, "patch_size": 8, "num_channels": 3}
+BASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert/BertModel": ("text-encoder", _TEXT),
+    "llama/LlamaModel": ("text-decoder", {**_TEXT, "num_key_value_heads": 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 10000.0}}),
+    "gpt2/GPT2Model": ("text-decoder", {"n_layer": 1, "n_embd": 32, "n_head": 4, "vocab_size": 100, "n_positions": 64}),
+    "mixtral/MixtralModel": ("moe", {**_TEXT, "num_key_value_heads": 2, "num_local_experts": 4}),
+    "t5/T5Model": ("seq2seq", {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4,
+                               "vocab_size": 100}),
+    "vit/ViTModel": ("vision-transformer", {**_TEXT, **_IMAGE}),
+    "resnet/ResNetModel": ("vision-conv", {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]}),
+    "clip/CLIPModel": ("multimodal", {"text_config": _TEXT, "vision_config": {**_TEXT, **_IMAGE},
+                                      "projection_dim": 16}),
+}  # fmt: skip
+"""Model name -> (modality, a configuration that traces in about a second)."""
+VALUES: tuple[tuple[str, Any], ...] = (
+    ("type", "seven"), ("type", None), ("type", []), ("type", {}), ("type", True), ("type", 0.5), ("type", [1, "a"]),
+    ("huge", 2**31), ("huge", 10**12), ("huge", 10**30), ("huge", 1e308), ("huge", float("inf")),
+    ("huge", float("nan")), ("negative", -1), ("negative", -(2**40)), ("negative", 0),
+    ("unicode", "\u202eпрямо\x00\ud83d\ude00"), ("unicode", "\ud800"), ("unicode", "../" * 50),
+)  # fmt: skip
+"""(kind of mutation, value put in place of another)."""
+LIMITS = Limits(timeout_s=60.0, memory_gib=3.0, recycle_items=50)
+MARGIN_GIB, GRACE_S = 1.5, 15.0
+"""What a child may allocate and how long it may live until the supervisor has seen and ended it."""
+
+
+def mutated(settings: Mapping[str, Any], random_: random.Random) -> dict[str, Any]:
+    """A configuration with one to three mutations, drawn from the generator."""
+    found: dict[str, Any] = json.loads(json.dumps(settings))
+    for _ in range(random_.choice((1, 1, 2, 3))):
+        level = random_.choice([found, *(value for value in found.values() if isinstance(value, dict) and value)])
+        key = random_.choice(sorted(level) or ["hidden_size"])
+        how = random_.choice(("value", "value", "value", "value", "missing", "nested", "long", "name"))
+        if how == "missing":
+            level.pop(key, None)
+        elif how == "nested":
+            level[key] = _nested(level.get(key), random_.choice((1, 5, _DEEP)))
+        elif how == "long":
+            level[key] = random_.choice("aé😀") * _LONG
+        else:
+            target = random_.choice(("é" * 100, "__class__", "_attn_implementation")) if how == "name" else key
+            level[target] = random_.choice(VALUES)[1]
+    return found
+
+
+def _nested(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = {"inner": value}
+    return value
+
+
+def rows(count: int, seed: int) -> Iterator[ModelConfig]:
+    """That many mutated rows, spread over `BASES`, a pure function of the seed."""
+    random_ = random.Random(seed)
+    for number in range(count):
+        name, (modality, base) = sorted(BASES.items())[number % len(BASES)]
+        family, class_name = name.split("/")
+        config = json.dumps({"model_type": family, **mutated(base, random_)})
+        yield ModelConfig(
+            architecture=content_id(str(number), config), name=name, library="transformers",
+            library_version=version("transformers"), class_name=class_name, config=Text(config), family=family,
+            modality=modality, license="apache-2.0",
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run gave."""
+
+    rows: int = 0
+    crashed_runs: int = 0
+    over_limit: int = 0
+    slowest_s: float = 0.0
+    kinds: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def trace_one(pool: ChildPool, row: ModelConfig, result: Result) -> None:
+    """Trace one row in the pool and count what came back."""
+    call = Call(
+        stage="graphs", function="extract.trace:trace", config_class="extract.trace:TraceConfig", limits=LIMITS,
+        config={"numeric_limit_gib": 0.1},
+    )  # fmt: skip
+    began = time.monotonic()
+    try:
+        with pool.borrow() as child:
+            began = time.monotonic()
+            tables = child.run_item(call, to_table([row], ModelConfig), Item(key=row.architecture, name=row.name))
+    except StageFailed:
+        with result.lock:
+            result.crashed_runs += 1
+        return
+    wall = time.monotonic() - began
+    kinds = [str(kind) for kind in tables["Failure"]["kind"].to_pylist()] if "Failure" in tables else []
+    kinds += ["graph"] * (tables["GraphRecord"].num_rows if "GraphRecord" in tables else 0)
+    with result.lock:
+        result.rows += len(kinds)
+        result.kinds.update(kinds)
+        result.slowest_s = max(result.slowest_s, wall)
+        result.over_limit += wall > LIMITS.timeout_s + LIMITS.start_s + GRACE_S
+
+
+def measure(count: int, seed: int, workers: int = 2) -> dict[str, Any]:
+    """Trace that many mutated configurations and return the flat result."""
+    result = Result()
+    with tempfile.TemporaryDirectory() as work, ChildPool(workers=workers, work=Path(work) / "pool") as pool:
+        with ThreadPoolExecutor(workers) as threads:
+            for done in [threads.submit(trace_one, pool, row, result) for row in rows(count, seed)]:
+                done.result()
+        held = pool.peak_bytes / GIB
+    allowed = resident(os.getpid()) / GIB + workers * (LIMITS.memory_gib + MARGIN_GIB) + 1.0
+    unknown = result.kinds["unknown"] / max(count, 1)
+    return {
+        "configs": count, "rows": result.rows, "crashed_runs": result.crashed_runs,
+        "over_limit": result.over_limit + int(held > allowed), "unknown_share": round(unknown, 5),
+        "peak_gib": round(held, 2), "slowest_s": round(result.slowest_s, 1),
+        "kinds": dict(sorted(result.kinds.items())),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--configs", type=int, default=2000, help="how many configurations")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--json", action="store_true", help="print one flat JSON object")
+    options = parser.parse_args()
+    found = measure(options.configs, options.seed, options.workers)
+    print(json.dumps(found) if options.json else "\n".join(f"{key}: {value}" for key, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()
