@@ -110,8 +110,8 @@ def _read_if_needed(built: Built, wanted: Sequence[WantedInput], seed: int) -> C
         except LIBRARY_ERRORS as error:
             if failure_kind(error) is not FailureKind.DATA_DEPENDENT:
                 raise
-    known = {item.name: _value(item, seed) for item in wanted if _is_readable(item.spec)}
-    literal = [_as_literal(item, known) for item in wanted]
+    known = {item.name: _value(item, seed) for item in wanted if is_readable(item.spec)}
+    literal = [as_literal(item, known) for item in wanted]
     try:
         found = _call(built, literal, known, seed)
     except LIBRARY_ERRORS:
@@ -239,11 +239,12 @@ def _kind(item: WantedInput) -> str:
     return str(values.loads(item.init)["kind"])
 
 
-def _is_readable(spec: TensorSpec) -> bool:
+def is_readable(spec: TensorSpec) -> bool:
+    """Whether an input is small and holds whole numbers or truth values."""
     return spec.dtype in WHOLE and spec.numel <= MAX_EXAMPLE
 
 
-def _as_literal(item: WantedInput, known: Mapping[str, torch.Tensor]) -> WantedInput:
+def as_literal(item: WantedInput, known: Mapping[str, torch.Tensor]) -> WantedInput:
     """The same input with its numbers written out, unless its initialiser gives them already."""
     if item.name not in known or _kind(item) in EXACT:
         return item

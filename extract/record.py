@@ -26,9 +26,9 @@ from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakIdKeyDictionary
 
 from extract.build import Built, fake_scope
-from extract.capture import Capture, Piece
-from extract.failures import CAPTURE, step
-from extract.inputs import WantedInput
+from extract.capture import Capture, Piece, as_literal, is_readable
+from extract.failures import CAPTURE, LIBRARY_ERRORS, step
+from extract.inputs import WantedInput, without_media
 from extract.known import ALIKE, Known
 from extract.patches import as_compiled, idle_conversions, told_arrays
 from passbench.inputs import value_of
@@ -76,7 +76,20 @@ class _Origin:
 
 
 def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Recorded:
-    """Call the model once in inference mode and record it."""
+    """Call the model once in inference mode and record it; with the text alone where pictures or sounds do not fit.
+
+    Where the forward read values of inputs or weights, inputs of whole numbers get them as their initialisers.
+    """
+    text = without_media(tuple(wanted))
+    try:
+        return _record(built, wanted, seed)
+    except LIBRARY_ERRORS:
+        if len(text) == len(wanted):
+            raise
+    return _record(built, text, seed)
+
+
+def _record(built: Built, wanted: Sequence[WantedInput], seed: int) -> Recorded:
     torch.manual_seed(seed)
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
@@ -87,10 +100,12 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
             stack.enter_context(context)
         result = built.model(**arguments)
     piece = Piece(gm=recorder.finish(result), examples=tuple(recorder.examples))
-    names = {id(value): name for name, value in arguments.items()}
-    return Recorded(
-        capture=Capture(pieces=(piece,), reasons=(), inputs=names), reads=tuple(dict.fromkeys(recorder.reads))
-    )
+    read = {item.name: arguments[item.name] for item in wanted if recorder.reads and is_readable(item.spec)}
+    found = Capture(
+        pieces=(piece,), reasons=(), inputs={id(value): name for name, value in arguments.items()},
+        inits={item.name: as_literal(item, read).init for item in wanted if item.name in read},
+    )  # fmt: skip
+    return Recorded(capture=found, reads=tuple(dict.fromkeys(recorder.reads)))
 
 
 def _argument(item: WantedInput, built: Built, seed: int) -> torch.Tensor:

@@ -1,5 +1,7 @@
 """Recording a forward function by function: equal to the forward, honest about values it read, no unknown tensors."""
 
+import json
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
@@ -152,3 +154,17 @@ def test_scaling_keeps_widths_and_lists_by_layer():
         "num_hidden_layers": 2, "layer_types": ["a", "b"], "hidden_size": 64, "n_routed_experts": 6,
         "num_experts_per_tok": 6, "text_config": {"n_layer": 2, "eos_token_id": [1, 2, 3]}, "depth": 1,
     }  # fmt: skip
+
+
+def test_inputs_that_were_read_are_written_out_number_by_number():
+    def forward(self, x, ids):
+        return x * 2 if ids.max() > 100 else x * int(ids[0])
+
+    inputs = wanted(x=("float32", (2, 4), NORMAL), ids=("int64", (3,), IDS))
+    found = record(fake(lambda: module(forward)), inputs)
+    (literal,) = found.capture.inits.values()
+    data = json.loads(literal)["data"]
+    (node,) = [node for node in found.capture.pieces[0].gm.graph.nodes if node.op == "call_method"]
+    assert set(found.reads) == {"__bool__", "__int__"} and node.args[1] == data[0]
+    tables = record(fake(lambda: module(lambda self, x, ids: x + ids.sum())), inputs)
+    assert tables.capture.inits == {}
