@@ -5,11 +5,12 @@ Most models of a hub are fine-tunes: equal (library, version, class, canonical c
 
     rows = list(resolve_configs(models=models, config=ConfigsConfig()))
 
-The canonical configuration is the library's own dictionary without the keys of `IRRELEVANT`, keys sorted.
+The canonical configuration is the library's own dictionary without the keys of `IRRELEVANT` and `PINNED`, keys
+sorted; `SHAPING` lists the model types for which one of them is kept.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from importlib.metadata import version
@@ -25,11 +26,6 @@ IRRELEVANT: tuple[tuple[str, str], ...] = (
     ("_name_or_path", "where the configuration was loaded from"),
     ("transformers_version", "the version is part of the key already"),
     ("architectures", "the class to build is part of the key already"),
-    ("dtype", "every architecture is built in float32"),
-    ("torch_dtype", "older name of dtype"),
-    ("_attn_implementation*", "every architecture is built with the library's default"),
-    ("attn_implementation", "as above"),
-    ("_experts_implementation*", "as above"),
     ("initializer_*", "scale of initial weights, which are never made"),
     ("init_std", "as above"),
     ("init_xavier_std", "as above"),
@@ -37,19 +33,41 @@ IRRELEVANT: tuple[tuple[str, str], ...] = (
     ("label2id", "as above"),
     ("problem_type", "chooses a training loss"),
     ("task_specific_params", "settings of generation"),
+    ("bos_token_id", "a token that generation begins with"),
+    ("eos_token_id", "a token that generation ends with"),
     ("tokenizer_class", "chooses a tokenizer"),
     ("tokenizer_name", "as above"),
+    ("finetuning_task", "a note"),
+    ("auto_map", "code of a repository is never run"),
+)
+"""(glob on a key at any depth, why it cannot shape the graph); benchmarks.architecture_keys verifies it."""
+PINNED: tuple[tuple[str, str], ...] = (
+    ("dtype", "every architecture is built in float32"),
+    ("torch_dtype", "older name of dtype"),
+    ("quantization_config", "every architecture is built in float32"),
+    ("_attn_implementation*", "every architecture is built with the library's default"),
+    ("attn_implementation", "as above"),
+    ("_experts_implementation*", "as above"),
     ("output_attentions", "set by the build, so that every capture returns the same things"),
     ("output_hidden_states", "as above"),
     ("return_dict", "as above"),
     ("use_cache", "as above"),
     ("use_associative_scan", "set by the build: one way to compute a scan"),
-    ("finetuning_task", "a note"),
-    ("auto_map", "code of a repository is never run"),
-    ("quantization_config", "every architecture is built in float32"),
-    ("chunk_size_feed_forward", "trades memory for time in training; 0 by default"),
+    ("chunk_size_feed_forward", "left at 0: trades memory for time in training"),
 )
-"""(glob on a configuration key at any depth, why it cannot shape the graph)."""
+"""(glob on a configuration key at any depth, what the build does instead): these would shape a graph if followed."""
+SHAPING: tuple[tuple[str, str, str], ...] = (
+    ("dory*", "initializer_range", "its forward divides by it"),
+    *[(glob, "eos_token_id", "its forward looks for the token, or another setting is derived from it") for glob in (
+        "aimv2*", "bart", "bigbird_pegasus", "clip*", "clvp*", "cwm*", "dia*", "esmc*", "esmfold2*", "flaubert",
+        "fuyu*", "glm", "glm4", "glmasr*", "groupvit*", "mbart", "metaclip_2*", "mt5*", "mvp", "phi4_multimodal*",
+        "pix2struct*", "plbart", "qwen4_exp*", "t5*", "umt5*", "xclip*", "x_clip*", "x-clip*", "xlm",
+    )],
+    *[(glob, "bos_token_id", "its forward puts the token in, or another setting is derived from it") for glob in (
+        "blip*", "clvp*", "dia*", "esmc*", "esmfold2*", "flaubert", "musicgen*", "rag", "t5gemma*", "xlm",
+    )],
+)  # fmt: skip
+"""(glob on a model type, irrelevant key, why it does shape the graph there): the key stays, there and below."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,21 +126,26 @@ def canonical_config(raw: Mapping[str, Any]) -> str:
     return json.dumps(_relevant(raw), sort_keys=True, separators=(",", ":"), allow_nan=True)
 
 
-def _relevant(value: Any) -> Any:
+def _relevant(value: Any, types: tuple[str, ...] = ()) -> Any:
+    """A configuration without its irrelevant keys; `types` are the model types that enclose it."""
     if isinstance(value, Mapping):
-        kept = {str(key): _relevant(item) for key, item in value.items() if not _is_irrelevant(str(key))}
+        types = (*types, str(value["model_type"])) if value.get("model_type") else types
+        kept = {str(key): _relevant(item, types) for key, item in value.items() if not is_irrelevant(str(key), types)}
         if "id2label" in value:
             kept["num_labels"] = len(value["id2label"] or ())
         return kept
     if isinstance(value, list | tuple):
-        return [_relevant(item) for item in value]
+        return [_relevant(item, types) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(value)
     return value
 
 
-def _is_irrelevant(key: str) -> bool:
-    return any(fnmatchcase(key, glob) for glob, _ in IRRELEVANT)
+def is_irrelevant(key: str, types: Sequence[str] = ()) -> bool:
+    """Whether a key is left out of the canonical configuration of these nested model types."""
+    if not any(fnmatchcase(key, glob) for glob, _ in (*IRRELEVANT, *PINNED)):
+        return False
+    return not any(name == key and any(fnmatchcase(kind, glob) for kind in types) for glob, name, _ in SHAPING)
 
 
 # --- the installed libraries ----------------------------------------------------------------------------------------

@@ -1,12 +1,13 @@
 """Canonical configurations: what is left out, and that everything else decides the key."""
 
 import json
+from fnmatch import fnmatchcase
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extract.configs import IRRELEVANT, ConfigsConfig, canonical_config, resolve_configs
+from extract.configs import IRRELEVANT, PINNED, SHAPING, ConfigsConfig, canonical_config, resolve_configs
 from schemas.rows import ModelRef
 
 pytestmark = pytest.mark.plain
@@ -22,7 +23,7 @@ def test_order_of_keys_does_not_matter_and_canonical_is_a_fixed_point(settings):
     assert canonical_config(json.loads(text)) == text
 
 
-@given(SETTINGS, st.sampled_from([key for key, _ in IRRELEVANT if "*" not in key and key != "id2label"]))
+@given(SETTINGS, st.sampled_from([key for key, _ in (*IRRELEVANT, *PINNED) if "*" not in key and key != "id2label"]))
 def test_irrelevant_keys_do_not_matter_at_any_depth(settings, key):
     assert canonical_config({**settings, key: 1}) == canonical_config(settings)
     assert canonical_config({"inner": {**settings, key: 1}}) == canonical_config({"inner": settings})
@@ -39,7 +40,24 @@ def test_label_names_leave_their_number():
 
 
 def test_every_irrelevant_key_has_a_reason():
-    assert all(key and reason for key, reason in IRRELEVANT)
+    assert all(key and reason for key, reason in (*IRRELEVANT, *PINNED))
+    assert not {key for key, _ in IRRELEVANT} & {key for key, _ in PINNED}
+
+
+def test_a_key_stays_where_it_shapes_the_graph_there_and_below():
+    irrelevant = {key for key, _ in IRRELEVANT}
+    assert all(reason and any(fnmatchcase(key, glob) for glob in irrelevant) for _, key, reason in SHAPING)
+    one = {"model_type": "dory", "initializer_range": 0.02, "inner": {"model_type": "bert", "initializer_range": 0.02}}
+    assert canonical_config(one) == json.dumps(one, sort_keys=True, separators=(",", ":"))
+    two = {"model_type": "bert", "initializer_range": 0.02, "inner": {"model_type": "dory", "initializer_range": 0.02}}
+    assert json.loads(canonical_config(two)) == {"model_type": "bert", "inner": two["inner"]}
+    clip = {
+        "model_type": "siglip",
+        "eos_token_id": 1,
+        "text_config": {"model_type": "clip_text_model", "eos_token_id": 2},
+    }
+    assert json.loads(canonical_config(clip))["text_config"]["eos_token_id"] == 2
+    assert "eos_token_id" not in json.loads(canonical_config(clip))
 
 
 def test_no_models_give_no_rows():
