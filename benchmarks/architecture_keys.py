@@ -4,10 +4,11 @@
     python -m benchmarks.architecture_keys --sample 8 --seed 1 --json
 
 Two questions. Of what the library says: which model types read an irrelevant key outside of the functions that make
-initial weights, by its source? Each of them is traced, unless `extract.configs.SHAPING` keeps the key there. Of what
-happens: of a seeded sample of (model type, class), and of those, the raw configuration and one in which every
-irrelevant key has another value, nested ones too, are traced apart. Equal architecture keys must give equal exact
-classes; where they do not, each key is tried alone. Networks are cut to few layers.
+initial weights and of the computation of a loss, by its source? Each of them is traced, unless
+`extract.configs.SHAPING` keeps the key there. Of what happens: of a seeded sample of (model type, class), and of those,
+the raw configuration and one in which every irrelevant key has another value, nested ones too, are traced apart. Equal
+architecture keys must give equal exact classes; where they do not, each key is tried alone. Networks are cut to few
+layers.
 
 | key             | meaning                                                                                     |
 |-----------------|---------------------------------------------------------------------------------------------|
@@ -80,8 +81,10 @@ def _reads(path: Path, key: str) -> bool:
 
 
 def _scopes(node: ast.AST, key: str, scope: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The enclosing names of every attribute access of that name in code of functions."""
+    """The enclosing names of every reading of an attribute of that name; not of those that compute a loss."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "labels" in ast.unparse(child.test):
+            continue
         named = isinstance(child, ast.FunctionDef | ast.ClassDef)
         inner = (*scope, child.name) if named else scope  # type: ignore[attr-defined]
         if isinstance(child, ast.Attribute) and child.attr == key and isinstance(child.ctx, ast.Load):
@@ -224,7 +227,7 @@ def main() -> None:
     given = parser.parse_args()
     plain = [key for key, _ in IRRELEVANT if "*" not in key] + ["initializer_range", "initializer_factor"]
     reading = {key: found for key in plain if (found := readers(key))}
-    types = sorted({kind for key, found in reading.items() if key != "problem_type" for kind in found})
+    types = sorted({kind for key, found in reading.items() for kind in found})
     rows = choose(list_transformers(load_catalog()), sample=given.sample, seed=given.seed, types=types)
     results = []
     with tempfile.TemporaryDirectory() as work, ChildPool(workers=1, work=Path(work) / "keys") as pool:
