@@ -247,7 +247,8 @@ def _items(graph: Graph, record: _Record) -> Iterator[_Item]:
 
 
 def _is_nop(part: Any) -> bool:
-    return type(part).__name__ == "NopKernelSchedulerNode"
+    """Whether a scheduled node launches nothing: no work, or one result of a call that yields several."""
+    return type(part).__name__ == "NopKernelSchedulerNode" or type(part.node).__name__ == "MultiOutput"
 
 
 def _called(part: Any) -> str:

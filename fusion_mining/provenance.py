@@ -63,7 +63,7 @@ class Assignment:
         return max(origins, key=self._place.__getitem__, default=None)
 
     def nodes_of(self, part: Any) -> set[torch.fx.Node]:
-        """The FX nodes that one scheduled node computes; views of what it reads may be among them."""
+        """The FX nodes that one scheduled node computes; views compute nothing."""
         root = self._root(part)
         if root is None:
             return set()
@@ -81,10 +81,16 @@ class Assignment:
                     waiting.append((node, True))
                     waiting.extend((source, False) for source in node.all_input_nodes)
         leaves = {node for node in known if node is not root and self._is_read(node, reads)}
-        return {node for node, inside in known.items() if inside and node not in leaves and node in origins | {root}}
+        own = {node for node, inside in known.items() if inside and node not in leaves and node in origins}
+        return {node for node in own if not _is_view(node)} | {root}
 
     def _is_read(self, node: torch.fx.Node, reads: set[str]) -> bool:
         return node.name in reads or bool(self._stored.get(node, set()) & reads)
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Whether a node only looks at its operand's memory in another way."""
+    return getattr(node.target, "is_view", False) or getattr(node.target, "__name__", "") == "_unsafe_view.default"
 
 
 def _parts(lowering: Any) -> Iterator[Any]:
