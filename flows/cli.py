@@ -32,6 +32,7 @@ from flows.doctor import examine
 from flows.failures import as_json as failures_as_json
 from flows.failures import chart, failures_of, print_failures
 from flows.progress import watcher
+from flows.published_cli import register as register_published
 from flows.report import funnel, read_record
 from flows.run import ConservationError
 from flows.show import print_funnel, print_next, print_outcome, print_rows
@@ -365,6 +366,9 @@ def _existing(out: Path) -> RunDirectory:
     if not (out / "run.json").exists():
         raise ValueError(f"{out} is no run directory: run `passnet build --out {out}` first")
     return RunDirectory(out)
+
+
+register_published(app, _one_line_errors)
 
 
 def main() -> None:
