@@ -35,7 +35,7 @@ class Settings:
     """Most seconds of one answer of the reference."""
     limits: Limits = field(default_factory=Limits)
     """What a child may use."""
-    plan: Plan = field(default_factory=lambda: Plan(pairs=12, inner_us=3000.0, max_seconds=3.0))
+    plan: Plan = field(default_factory=lambda: Plan(pairs=12, processes=3, inner_us=3000.0, max_seconds=6.0))
     """The clock's plan, for both baselines."""
     inductor: bool = True
     """Whether default Inductor is timed too."""
@@ -80,6 +80,12 @@ class Timing:
     """Eager time a call of every pair, microseconds."""
     side_us: tuple[float, ...]
     """The side's time a call of every pair, microseconds."""
+    aa_width: float = 0.0
+    """Half width of the 95% interval of what equal sides would differ by, from these samples."""
+    blocks: tuple[int, ...] = ()
+    """Pairs made in each fresh process, in order."""
+    foreign: float = 0.0
+    """Share of the machine that was busy with something else meanwhile; NaN if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

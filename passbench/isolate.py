@@ -129,7 +129,7 @@ class Template:
         with theirs, open(self.folder / "template.stderr", "wb") as log:
             given = [theirs.fileno(), self.hold]
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "passbench.worker", *map(str, given)],
+                [sys.executable, "-P", "-m", "passbench.template", *map(str, given)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, pass_fds=given,
                 env=self._environment(), cwd=self.folder, start_new_session=True,
             )  # fmt: skip

@@ -11,8 +11,8 @@ only under the same key: task, submission, harness, environment and settings; un
 import json
 import os
 import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,9 @@ class Journal:
             return None
 
 
-def _timing(raw: dict[str, Any]) -> Timing:
-    return Timing(**{**raw, **{item.name: tuple(raw[item.name]) for item in fields(Timing) if item.name[-3:] == "_us"}})
+def _timing(raw: Mapping[str, Any]) -> Timing:
+    lists: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in raw.items()}
+    return Timing(**lists)
 
 
 def _plain(value: Any) -> Any:

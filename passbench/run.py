@@ -17,10 +17,11 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from passbench.check import PASS_LEVEL, UNCHECKED, Comparison, compare, fitted, merge
-from passbench.clock import PairTiming, environment, time_windows
+from passbench.clock import PairTiming, environment, time_sessions
 from passbench.evidence import doubt_of
 from passbench.grading import Case, Journal, Progress, gather, row_of, settled_of, silent
 from passbench.grading import Graded as Graded
@@ -30,17 +31,16 @@ from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
 from passbench.numerics import worst_errors
 from passbench.policy import Facts, inspect_sources
-from passbench.probes import SLACK, Draw, judge_kept, probe, rehearse
+from passbench.probes import SLACK, Draw, probe, rehearse
 from passbench.probes import ReferenceFailed as _ReferenceFailed
 from passbench.rewrites import rewrite_texts
 from passbench.sandbox import LEVELS
+from passbench.sides import SideFailed, sessions
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
 from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
-KEPT_WINDOWS = 6
-"""Most timed windows of which one call's outputs are kept and checked."""
 FLOOR_SHARE = 0.25
 """Share of the best time of copying the outputs, below which a candidate's time is not believed."""
 
@@ -177,7 +177,7 @@ class _Grader:
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
                     rehearse(self, candidate, case)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
-                    self.time(candidate, case, variant)
+                    self.time(candidate, case, variant, draws[0])
                 if case.verdict in CORRECT_VERDICTS:
                     self.finish(candidate, case)
             finally:
@@ -228,7 +228,7 @@ class _Grader:
 
     def time_inductor(self, case: Case, variant: TaskVariant) -> None:
         """Time default Inductor against eager in the reference process; a failure of it leaves the speed-up unknown."""
-        plan = {name: getattr(self.settings.plan, name) for name in self.settings.plan.__slots__}
+        plan = asdict(replace(self.settings.plan, processes=1))
         try:
             header, _ = self.ask_reference({"do": "inductor", "seed": secrets.randbits(62), "plan": plan})
         except _ReferenceFailed as error:
@@ -239,6 +239,7 @@ class _Grader:
             Timing(
                 index=variant.index, side="inductor", verdict=header["verdict"], speedup=header["speedup"],
                 eager_us=tuple(header["baseline_us"]), side_us=tuple(header["candidate_us"]),
+                aa_width=header["aa_width"], blocks=tuple(header["blocks"]), foreign=header["foreign"],
             )
         )  # fmt: skip
 
@@ -367,31 +368,14 @@ class _Grader:
         if again.correct_from is None or again.correct_from > PASS_LEVEL:
             case.fail(Verdict.NONDETERMINISTIC, f"two runs on one input differ: {again.detail}")
 
-    def time(self, child: Child, case: Case, variant: TaskVariant) -> None:
-        """Time candidate against eager, each in its process, by this process's clock and on inputs of fresh seeds."""
-        draw, kept = self.draw({"seed": secrets.randbits(62)}), 0
-        watching = self.settings.has("D8.timed") and not draw.facts["changed"]
-
-        def reference_window(count: int) -> None:
-            self.ask_reference({"do": "window", "count": count})
-
-        def candidate_window(count: int) -> None:
-            nonlocal kept
-            chosen = watching and kept < KEPT_WINDOWS and secrets.randbelow(3) == 0
-            kept += chosen
-            window = {"do": "window", "count": count, "keep": secrets.randbelow(count) if chosen else -1}
-            if self.ask_candidate(child, window, case) is None:
-                raise WireClosed
-
-        self.ask_reference({"do": "prepare", **draw.request})
-        if self.ask_candidate(child, {"do": "prepare", **draw.request}, case) is None:
-            return
+    def time(self, child: Child, case: Case, variant: TaskVariant, draw: Draw) -> None:
+        """Time candidate against eager in several fresh processes each, by this process's clock."""
         try:
-            timing = time_windows(reference_window, candidate_window, self.settings.plan)
-        except WireClosed:
+            with contextlib.closing(sessions(self, child, variant, draw, case)) as source:
+                timing = time_sessions(source, self.settings.plan)
+        except SideFailed:
             return
-        judge_kept(self, child, [draw] * kept, case)
-        if case.verdict is not Verdict.PASSED or self.is_implausible(timing, draw, case):
+        if self.is_implausible(timing, draw, case):
             return
         case.timing = timing
         if timing.verdict is TimingVerdict.AMBIGUOUS:
@@ -399,7 +383,8 @@ class _Grader:
         case.timings.append(
             Timing(
                 index=variant.index, side="candidate", verdict=timing.verdict.value, speedup=timing.speedup,
-                eager_us=timing.baseline_samples_us, side_us=timing.candidate_samples_us,
+                eager_us=timing.baseline_samples_us, side_us=timing.candidate_samples_us, aa_width=timing.aa_width,
+                blocks=timing.blocks, foreign=timing.foreign,
             )
         )  # fmt: skip
 
@@ -413,11 +398,13 @@ class _Grader:
         case.fail(Verdict.INTEGRITY, detail, rule="implausible")
         return True
 
-    def finish(self, child: Child, case: Case) -> None:
+    def finish(self, child: Child, case: Case) -> bool:
         """Demand the final record; without it everything before counts for nothing."""
         answer = self.ask_candidate(child, {"do": "finish"}, case)
         if answer is not None and answer[0].get("final") is not True:
             case.fail(Verdict.INTEGRITY, "ended without its final record", rule="protocol")
+            return False
+        return answer is not None
 
     def close(self) -> None:
         """End the reference process."""

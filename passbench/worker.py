@@ -1,6 +1,6 @@
 """The worker side: the template's loop, and what a forked child does in its role. Trusted code, untrusted guests.
 
-    python -m passbench.worker FD HOLD           # started by `passbench.isolate` only
+    prepare(); serve(link, hold, folder)         # in the process that `passbench.template` starts
 
 Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
 "candidate" loads the submission, applies its passes inside torch.compile and runs the rewritten graph. Both make their
@@ -14,7 +14,6 @@ import gc
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -80,6 +79,7 @@ class Reference:
             "speedup": timing.speedup, "compile_s": compile_s, "verdict": timing.verdict.value,
             "code": "\n\n".join(code)[:MAX_CODE],
             "baseline_us": timing.baseline_samples_us, "candidate_us": timing.candidate_samples_us,
+            "aa_width": timing.aa_width, "blocks": timing.blocks, "foreign": timing.foreign,
         }  # fmt: skip
 
     def floor(self, request: Header) -> Header:
@@ -294,14 +294,18 @@ def _fork(link: socket.socket, hold: int, request: Header, start: Header) -> int
     return pid
 
 
-def main() -> NoReturn:
-    """The template's loop: fork children on request and reap them, until the orchestrator is gone."""
-    link, hold, folder = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), Path.cwd()
+def prepare() -> None:
+    """Warm this process up for being forked, and make it the reaper of all its descendants."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _warm_up()
+
+
+def serve(descriptor: int, hold: int, folder: Path) -> NoReturn:
+    """The template's loop: fork children on request and reap them, until the orchestrator is gone; then clean up."""
+    link = socket.socket(fileno=descriptor)
     known: set[int] = set()
     with contextlib.suppress(WireClosed):
         start, _ = receive(link)
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-        _warm_up()
         send(link, {"ready": True})
         while True:
             request, _ = receive(link)
@@ -315,7 +319,3 @@ def main() -> NoReturn:
         _reap(pid, known, patience_s=0.0)
     remove_folder(folder)
     os._exit(0)  # what an interpreter does at its end takes seconds and is of no use here
-
-
-if __name__ == "__main__":
-    main()

@@ -207,7 +207,8 @@ def test_default_inductor_is_timed_beside_eager(variants, tmp_path):
     with Harness(replace(SETTINGS, inductor=True)) as harness:
         done = harness.grade(freeze(submission_at(tmp_path)), task_of(variants[:1]), variants[:1])
     assert done.results[0].inductor_speedup > 0
-    assert [(timing.side, len(timing.eager_us)) for timing in done.timings] == [("inductor", 5)]
+    (timing,) = done.timings
+    assert timing.side == "inductor" and len(timing.eager_us) in (5, 10) and timing.blocks
 
 
 def test_a_required_isolation_that_is_not_reached_refuses_before_anything_runs(variants, tmp_path):

@@ -1,0 +1,110 @@
+"""The two sides that are timed against each other, in one fresh pair of processes after the other.
+
+    with contextlib.closing(sessions(grader, child, variant, draw, case)) as source:
+        timing = time_sessions(source, plan)
+
+The first pair is the reference and the candidate whose outputs were just found right; every further candidate is a new
+process that has to give right outputs once more before it is timed, and its final record after. Of secretly chosen
+windows the outputs of one call are kept, and compared when the pair is done (layer D8). Raises SideFailed after the
+case was settled. Reads and writes nothing.
+"""
+
+import secrets
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from passbench.check import compare
+from passbench.clock import Window
+from passbench.grading import Case
+from passbench.isolate import Child
+from passbench.probes import Draw, judge_kept
+from schemas.rows import TaskVariant, Verdict
+
+if TYPE_CHECKING:
+    from passbench.run import _Grader
+
+KEPT_WINDOWS = 6
+"""Most timed windows of a pair of processes of which one call's outputs are kept and checked."""
+
+
+class SideFailed(Exception):
+    """The candidate failed while it was timed; its case says how."""
+
+
+def sessions(
+    grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case
+) -> Generator[tuple[Window, Window], None, None]:
+    """Windows of reference and candidate; each further item, and closing, ends the processes of the one before."""
+    with_first = _Pair(grader, child, case)
+    try:
+        yield with_first.windows
+    finally:
+        with_first.check()
+    while True:
+        grader.close()  # the next request starts a new reference
+        grader.ask_reference({"do": "load", "graph": variant.graph.to_json()})
+        fresh = grader.template.fork("candidate", grader.submission.files)
+        try:
+            _prove(grader, fresh, variant, draw, case)
+            pair = _Pair(grader, fresh, case)
+            try:
+                yield pair.windows
+            finally:
+                pair.check()
+                pair.finish()
+        finally:
+            fresh.end()
+
+
+class _Pair:
+    """Both sides, compiled and on equal inputs of a fresh seed."""
+
+    def __init__(self, grader: "_Grader", child: Child, case: Case) -> None:
+        self.grader, self.child, self.case = grader, child, case
+        self.draw = grader.draw({"seed": secrets.randbits(62)})
+        self.watching = grader.settings.has("D8.timed") and not self.draw.facts["changed"]
+        self.kept = 0
+        grader.ask_reference({"do": "prepare", **self.draw.request})
+        self.ask({"do": "prepare", **self.draw.request})
+
+    @property
+    def windows(self) -> tuple[Window, Window]:
+        """Functions that make n calls of the reference and of the candidate."""
+        return lambda count: self.grader.ask_reference({"do": "window", "count": count}), self.candidate
+
+    def candidate(self, count: int) -> None:
+        chosen = self.watching and self.kept < KEPT_WINDOWS and secrets.randbelow(3) == 0
+        self.kept += chosen
+        self.ask({"do": "window", "count": count, "keep": secrets.randbelow(count) if chosen else -1})
+
+    def ask(self, request: dict[str, object]) -> None:
+        if self.grader.ask_candidate(self.child, request, self.case) is None:
+            raise SideFailed
+
+    def check(self) -> None:
+        """Compare what was kept; does nothing once the case is settled."""
+        if self.case.verdict is Verdict.PASSED:
+            judge_kept(self.grader, self.child, [self.draw] * self.kept, self.case)
+        if self.case.verdict is not Verdict.PASSED:
+            raise SideFailed
+
+    def finish(self) -> None:
+        """Demand the final record."""
+        if not self.grader.finish(self.child, self.case):
+            raise SideFailed
+
+
+def _prove(grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case) -> None:
+    """Load and run once; the outputs are right, as they were in the process before."""
+    if grader.ask_candidate(child, grader.load(variant), case) is None:
+        raise SideFailed
+    if grader.account(child, {"do": "run", **draw.request, "changes": draw.facts["changed"]}, case) is None:
+        raise SideFailed
+    found = grader.outputs(child, {"do": "read", "index": 0}, draw, case)
+    if found is None:
+        raise SideFailed
+    again = compare(draw.expected, found, oracle=draw.oracle)
+    if not again.passed:
+        case.comparison = again if again.max_abs_error is not None else None
+        case.fail(Verdict.NONDETERMINISTIC if case.comparison else again.verdict, f"in a new process: {again.detail}")
+        raise SideFailed
