@@ -3,9 +3,9 @@
     python -m benchmarks.harness_faults --json          # 50 kills; many minutes
     python -m benchmarks.harness_faults --json --kills 5 --seed 3
 
-One grading after the other is started by `passbench run`, in a temporary folder of its own. At a random moment the
-orchestrator, the template or one of its children (reference, candidate, or a process of its namespace) is killed with
-SIGKILL. A grading whose orchestrator was killed is started again until it ends. Writes below the temporary folder,
+One grading after the other is started by `passbench run`, in a temporary folder of its own. In random order and at
+random moments the orchestrator, the template and one of its children (reference, candidate, or a process of its
+namespace) are killed with SIGKILL; after the orchestrator's end the grading is started again. Writes below the temporary folder,
 which is removed; standard output only.
 
 | key          | meaning                                                                                   |
@@ -14,7 +14,7 @@ which is removed; standard output only.
 | kills_<whom> | those of them that met the orchestrator, the template, a child                            |
 | lost         | variants without a result, or with another verdict than in a grading nobody disturbed     |
 | doubled      | variants with more than one result                                                        |
-| resumed      | variants that a later start found settled                                                 |
+| resumed      | variants that the next start found settled                                                |
 | orphans      | processes of a grading that outlive it by more than five seconds                          |
 | leftovers    | files in the temporary folder or beside the results after a grading                       |
 """
@@ -64,10 +64,10 @@ def measure(kills: int, seed: int) -> dict[str, Value]:
         plain = {name: undisturbed(folder, shelf, write_submission(folder / name, FAULTS[name])) for name in names}
         seconds = max(found.seconds for found in plain.values())
         attempt = 0
-        while sum(counts[f"kills_{role}"] for role in ROLES) < kills and attempt < 3 * kills:
-            name, role = names[attempt % 2], ROLES[attempt % 3]
+        while sum(counts[f"kills_{role}"] for role in ROLES) < kills and attempt < kills:
+            name = names[attempt % 2]
             job = Job(folder=folder / f"job{attempt}", shelf=shelf, submission=folder / name)
-            counts.update(disturbed(job, role, rng.uniform(0.0, seconds), plain[name].verdicts))
+            counts.update(disturbed(job, rng, seconds / 3, plain[name].verdicts))
             attempt += 1
             print(f"{attempt}: {dict(counts)}", file=sys.stderr)
     total = sum(counts[f"kills_{role}"] for role in ROLES)
@@ -143,36 +143,46 @@ def undisturbed(folder: Path, shelf: Path, submission: Path) -> Plain:
     return found
 
 
-def disturbed(job: Job, role: str, delay_s: float, expected: list[tuple[int, str]]) -> Counter[str]:
-    """One grading with one kill, finished by as many starts as it takes; what was counted."""
+def disturbed(job: Job, rng: random.Random, pause_s: float, expected: list[tuple[int, str]]) -> Counter[str]:
+    """One grading in which one process of every role is killed, started again until it ends; what was counted."""
     counts: Counter[str] = Counter()
     process = job.start()
-    time.sleep(delay_s)
-    rng = random.Random(delay_s)
-    # Before the template stands there is only the orchestrator; a moment later there is somebody to meet.
-    deadline = time.monotonic() + 30
-    victims = targets(process.pid, role, job)
-    while not victims and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-        victims = targets(process.pid, role, job)
-    if victims and process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(rng.choice(victims), signal.SIGKILL)
-            counts[f"kills_{role}"] += 1
-    process.communicate(timeout=PATIENCE_S)
-    starts = 0
-    while process.returncode != 0 and starts < 3:
-        counts["orphans"] += orphans(job)
-        process = job.start()
-        said, _ = process.communicate(timeout=PATIENCE_S)
-        counts["resumed"] += int(said.split(" of ")[0].splitlines()[-1]) if "already graded; the rest" in said else 0
-        starts += 1
+    for role in rng.sample(ROLES, len(ROLES)):
+        time.sleep(rng.uniform(0.0, pause_s))
+        counts[f"kills_{role}"] += strike(process, role, job, rng)
+        if role == "orchestrator":
+            process = resumed(process, job, counts)
+    said, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
     counts["orphans"] += orphans(job)
     rows = job.verdicts()
     counts["lost"] += len(set(expected) - set(rows))
     counts["doubled"] += len(rows) - len({index for index, _ in rows})
     counts["leftovers"] += len(job.leftovers())
     return counts
+
+
+def strike(process: "subprocess.Popen[str]", role: str, job: Job, rng: random.Random) -> int:
+    """Kill a process of a role, one that is there or comes within half a minute; how many were met."""
+    deadline = time.monotonic() + 30
+    victims = targets(process.pid, role, job)
+    while not victims and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+        victims = targets(process.pid, role, job)
+    if not victims or process.poll() is not None:
+        return 0
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(rng.choice(victims), signal.SIGKILL)
+        return 1
+    return 0
+
+
+def resumed(process: "subprocess.Popen[str]", job: Job, counts: Counter[str]) -> "subprocess.Popen[str]":
+    """The same grading started again, once nothing of the killed one is left."""
+    process.communicate(timeout=PATIENCE_S)
+    counts["orphans"] += orphans(job)
+    counts["resumed"] += len(list(job.results.glob(".*.progress/*.json"))) if job.results.is_dir() else 0
+    return job.start()
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
