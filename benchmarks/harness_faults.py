@@ -5,8 +5,8 @@
 
 One grading after the other is started by `passbench run`, in a temporary folder of its own. In random order and at
 random moments the orchestrator, the template and one of its children (reference, candidate, or a process of its
-namespace) are killed with SIGKILL; after the orchestrator's end the grading is started again. Writes below the temporary folder,
-which is removed; standard output only.
+namespace) are killed with SIGKILL; after the orchestrator's end the grading is started again. Writes below the
+temporary folder, which is removed; its counts so far go to standard error.
 
 | key          | meaning                                                                                   |
 |--------------|-------------------------------------------------------------------------------------------|
