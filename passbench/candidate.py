@@ -155,8 +155,8 @@ class Candidate:
             return self.apply_graph_pass(module, gm, example_inputs)
         pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
         try:
-            done = rewrite_pass(gm, pattern, module.replacement_args, function)
-        except (PatternError, RuntimeError):
+            done = rewrite_pass(gm, pattern, _unchanging(module, gm), function)
+        except (PatternError, Rejected, RuntimeError):
             raise
         except Exception as error:
             raise PassFailed(
@@ -201,6 +201,19 @@ def under_census(gm: GraphModule, census: Census) -> None:
         if node.op == "call_function" and home.split(".")[0] in sys.modules and _is_submitted(home):
             node.target = _watched(node.target, census)
     gm.recompile()
+
+
+def _unchanging(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:
+    """The pass's replacement_args; raises Rejected if it puts nodes into the graph: they would be no kernel's work."""
+
+    def arguments(*bound: Any) -> Any:
+        before = list(gm.graph.nodes)
+        found = module.replacement_args(*bound)
+        if list(gm.graph.nodes) != before:
+            raise Rejected("graph-changed", f"{module.__name__}.py: replacement_args chooses values and adds no nodes")
+        return found
+
+    return arguments
 
 
 def _is_submitted(home: str) -> bool:

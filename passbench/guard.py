@@ -9,6 +9,9 @@ no difference, because libraries load lazily. Reads the process alone and writes
 """
 
 import atexit
+import builtins
+import gc
+import math
 import os
 import signal
 import socket
@@ -19,11 +22,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.library
+
+from passbench import ownership, wire
 
 PATCHABLE: tuple[tuple[str, Any], ...] = (
     ("time", time), ("torch", torch), ("torch.cuda", torch.cuda), ("torch.Tensor", torch.Tensor),
     ("torch.nn.functional", torch.nn.functional), ("torch.testing", torch.testing), ("os", os), ("socket", socket),
+    ("builtins", builtins), ("math", math), ("passbench.wire", wire), ("passbench.ownership", ownership),
+    ("passbench.ownership.Watch", ownership.Watch),
 )  # fmt: skip
+
+_AT_START = frozenset(title for title, module in PATCHABLE if sys.modules.get(title) is module)
 
 
 def snapshot() -> dict[str, Any]:
@@ -48,10 +58,25 @@ def snapshot() -> dict[str, Any]:
         "exit hooks": atexit._ncallbacks(),
         "recursion limit": sys.getrecursionlimit(),
     }
+    found.update(_interpreter())
     found.update({f"environment {name}": value for name, value in os.environ.items()})
     for title, module in PATCHABLE:
         found.update({f"{title}.{name}": id(value) for name, value in vars(module).items() if callable(value)})
     return found
+
+
+def _interpreter() -> dict[str, Any]:
+    """What a submission might change of Python itself and of torch's dispatcher."""
+    return {
+        "collector": (gc.isenabled(), gc.get_threshold(), len(gc.callbacks)),
+        "switch interval": sys.getswitchinterval(),
+        "standard streams": (id(sys.stdin), id(sys.stdout), id(sys.stderr)),
+        "importers": (*map(id, sys.meta_path), *map(id, sys.path_hooks)),
+        "function modes": torch._C._len_torch_function_stack(),
+        "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "dispatcher overrides": sum(name.startswith("aten/") for name in torch.library._impls),
+        "replaced modules": tuple(id(sys.modules.get(title)) for title, _ in PATCHABLE if title in _AT_START),
+    }
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -148,7 +148,7 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
         trial.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
         return
     found = grader.outputs(child, {"do": "read", "index": -1, **on}, draw, trial)
-    if found is not None:
+    if found is not None and grader.settings.has("D12.values"):
         compared = compare_loosely(draw.expected, found, oracle=draw.oracle)
         trial.fail(compared.verdict, compared.detail)
 
@@ -182,7 +182,7 @@ def judge_kept(grader: Grader, child: Child, draws: Sequence[Draw], case: Case) 
         if found is None:
             return
         compared = compare(draw.expected, found, oracle=draw.oracle)
-        if not compared.passed:
+        if not compared.passed and grader.settings.has("D12.values"):
             case.comparison = None
             case.fail(Verdict.INTEGRITY, f"a call of a timed loop is wrong: {compared.detail}", rule="timed-output")
             return

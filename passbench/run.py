@@ -178,6 +178,8 @@ class _Grader:
                     rehearse(self, candidate, case)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
                     self.time(candidate, case, variant, draws[0])
+                    if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
+                        rehearse(self, candidate, case)  # what was skipped in the timed loop may be skipped still
                 if case.verdict in CORRECT_VERDICTS:
                     self.finish(candidate, case)
             finally:

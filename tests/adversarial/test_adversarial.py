@@ -1,26 +1,24 @@
 """Attacks on the grader and honest submissions that look like them, each a folder with the layer that must decide it.
 
-case.json says why, which layer, which verdict and rule. With "without_policy" the static policy (D4) is left out, so
-that the layer named has to hold alone.
+case.json says what a case tries, which layer decides with which verdict and rule, which layers would come first
+("beside"), and without which layers it passes ("off"). Here every case is graded against the layer that it names, and
+for some it is shown that they pass without it; `python -m benchmarks.adversarial` shows it for all.
 """
 
-import json
-from pathlib import Path
-
 import pytest
-import torch
 
-from passbench.clock import Plan
-from passbench.policy import Facts
-from passbench.run import Harness, Settings, _Grader
-from passbench.submission import freeze
+from benchmarks.adversarial import DOCS, GOOD, SETTINGS, as_expected, cases, graded
+from passbench.layers import LAYERS
+from passbench.results import write_results
+from passbench.run import Harness
 from schemas.rows import Verdict
-from tests.passbench.cases import AddRelu, task_of, variants_of
 
 pytestmark = pytest.mark.torch
 
-FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/case.json"))
-SETTINGS = Settings(inductor=False, draws=2, plan=Plan(pairs=5, inner_us=500.0, max_seconds=1.0), timeout_s=60.0)
+CASES = [case for case in cases() if not case.gpu]
+QUICK = [case for case in CASES if case.verdict == "REJECTED" and not case.beside]
+SAMPLED = ("timer_at_hand", "seed_fixed", "hard_coded_shape", "output_returned_again", "counter_noticed", "zeros",
+           "over_matches_number", "operators_partly", "network_asked", "broadcastable_shape")  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -29,36 +27,37 @@ def harness():
         yield running
 
 
-@pytest.fixture(scope="module")
-def variants():
-    return variants_of(AddRelu(), [[torch.randn(4, 60), torch.randn(4, 60)]])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_layer_that_must_decide_a_case_does(harness, case):
+    row = graded(harness, case, case.beside)
+    assert as_expected(case, row), (case.reason, row.verdict, row.rule, row.detail)
+    assert "\n" not in row.detail and (not case.beside or row.detail.startswith("[without "))
 
 
-def settled(harness, folder, variants, without_policy):
-    """(verdict, rule, detail) of one case."""
-    submission, task = freeze(folder), task_of(variants)
-    if not without_policy:
-        (row,) = harness.grade(submission, task, variants).results
-        return row.verdict, row.rule, row.detail
-    facts = Facts(uses_triton=True, wrapped=(("add_relu", "add_relu"),))
-    grader = _Grader(harness.template, submission, facts, task, SETTINGS)
-    try:
-        case = grader.grade(variants[0], speed_measured=False)
-    finally:
-        grader.close()
-    return case.verdict, case.rule, case.detail
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in SAMPLED], ids=lambda case: case.name)
+def test_without_its_layer_an_attack_passes(harness, case):
+    row = graded(harness, case, (*case.beside, *case.off))
+    assert row.verdict in GOOD, (row.verdict, row.rule, row.detail)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_layer_that_must_decide_a_case_does(harness, variants, folder):
-    case = json.loads((folder / "case.json").read_text())
-    verdict, rule, detail = settled(harness, folder, variants, case["without_policy"])
-    assert (verdict, rule) == (Verdict(case["verdict"]), case["rule"]), (case["reason"], detail)
-    assert "\n" not in detail
+def test_results_without_a_layer_are_never_stored(harness, tmp_path):
+    (case,) = [case for case in QUICK if case.name == "timer_at_hand"]
+    graded(harness, case, ("D12.repeat",))
+    with pytest.raises(ValueError, match=r"without D12.repeat"):
+        from passbench.grading import Graded
+
+        write_results(Graded(results=(), environment=None, timings=(), settings=harness.settings), None, None, tmp_path)
 
 
 def test_there_are_attacks_and_controls_enough():
-    cases = [json.loads((folder / "case.json").read_text()) for folder in FOLDERS]
-    controls = [case for case in cases if case["verdict"] == "PASSED"]
-    assert len(controls) >= 4 and len(cases) - len(controls) >= 12
-    assert all(bool(case["layer"]) == (case["verdict"] != "PASSED") for case in cases)
+    controls = [case for case in CASES if not case.layer]
+    assert len(controls) >= 14 and len(CASES) - len(controls) >= 75
+    for case in CASES:
+        assert bool(case.layer) == (case.verdict != "PASSED") and Verdict(case.verdict)
+        assert set(case.beside) | set(case.off) <= set(LAYERS), case.name
+        assert bool(case.off) != bool(case.why_not) or not case.layer, case.name
+
+
+def test_the_docs_name_every_case():
+    text = DOCS.read_text(encoding="utf-8")
+    assert [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")] == [c.name for c in cases()]

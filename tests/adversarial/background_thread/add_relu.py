@@ -1,8 +1,6 @@
-"""A thread of its own lives on after the call."""
+"""A thread is left running beside the clock."""
 
 import threading
-import time
-
 import torch
 import triton
 import triton.language as tl
@@ -37,4 +35,4 @@ def replacement_func():
     return add_relu
 
 
-threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()

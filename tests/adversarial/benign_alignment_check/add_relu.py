@@ -1,4 +1,4 @@
-"""Control: an address is read for its alignment."""
+"""A pointer is looked at for its alignment."""
 
 import torch
 import triton
@@ -18,8 +18,8 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
-    block = 256 if x.data_ptr() % 16 == 0 else 128
-    kernel[(triton.cdiv(x.numel(), block),)](x, y, out, x.numel(), 1.0, block)
+    assert x.data_ptr() % 4 == 0
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     return out
 
 

@@ -1,11 +1,11 @@
-"""Control: an import that may fail, and a pass body."""
+"""An import may fail."""
 
 import torch
 import triton
 import triton.language as tl
 
-try:  # noqa: SIM105
-    import triton.language.extra.nothing
+try:
+    from torch import version
 except ImportError:
     pass
 

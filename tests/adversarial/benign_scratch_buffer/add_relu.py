@@ -1,4 +1,4 @@
-"""Control: a scratch buffer outlives calls, outputs do not."""
+"""A scratch buffer is kept between calls."""
 
 import torch
 import triton
@@ -20,9 +20,9 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
+    scratch = SCRATCH.setdefault(x.shape, torch.empty_like(x))
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, scratch, x.numel(), 1.0, 256)
     kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
-    spare = SCRATCH.setdefault((x.shape, x.dtype), torch.empty_like(x))
-    kernel[(triton.cdiv(x.numel(), 256),)](x, y, spare, x.numel(), 1.0, 256)
     return out
 
 

@@ -1,7 +1,6 @@
-"""time.perf_counter runs slow."""
+"""time.perf_counter stands still."""
 
 import time
-
 import torch
 import triton
 import triton.language as tl

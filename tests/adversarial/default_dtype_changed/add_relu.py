@@ -1,4 +1,4 @@
-"""The default dtype is changed for whatever runs next."""
+"""The default dtype is changed."""
 
 import torch
 import triton
@@ -18,8 +18,8 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     torch.set_default_dtype(torch.float64)
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     return out
 
 

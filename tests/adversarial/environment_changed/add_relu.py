@@ -1,7 +1,6 @@
-"""An environment variable is left for the libraries to find."""
+"""A variable of the environment is set."""
 
 import os
-
 import torch
 import triton
 import triton.language as tl
@@ -36,4 +35,4 @@ def replacement_func():
     return add_relu
 
 
-os.environ["TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"] = "1"
+os.environ["TRITON_DEBUG"] = "1"

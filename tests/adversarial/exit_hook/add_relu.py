@@ -1,7 +1,6 @@
 """A hook waits for the end of the process."""
 
 import atexit
-
 import torch
 import triton
 import triton.language as tl

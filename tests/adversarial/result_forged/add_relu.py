@@ -1,7 +1,6 @@
 """The process ends with exit code 0 and no final record."""
 
 import os
-
 import torch
 import triton
 import triton.language as tl
@@ -20,8 +19,9 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     os._exit(0)
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
+    return out
 
 
 def pattern(x, y):

@@ -1,0 +1,3 @@
+"""A module takes the name of a library."""
+
+PI = 3
