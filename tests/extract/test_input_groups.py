@@ -4,10 +4,15 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
+from extract.build import Built
+from extract.capture import capture
 from extract.configs import ConfigsConfig, resolve_configs
+from extract.inputs import WantedInput, dense_stride
 from extract.models import LICENSE
 from extract.trace import TraceConfig, trace
+from schemas.graph import TensorSpec
 from schemas.rows import GraphRecord, ModelConfig, ModelRef, NumericCheck, Text
 
 pytestmark = pytest.mark.torch
@@ -65,8 +70,25 @@ def test_packed_patches_with_their_shapes():
     assert {(1, 256, 768), (1, 2)} <= set(inputs(found).values())
 
 
-def test_a_model_that_fails_with_pictures_is_called_with_its_text():
-    text = {**SMALL, "num_key_value_heads": 2, "vocab_size": 99}
-    vision = {**SMALL, "image_size": 30, "patch_size": 14, "projection_dim": 32, "num_channels": 3}
-    found = traced("llava/LlavaModel", "multimodal", text_config=text, vision_config=vision, vision_feature_layer=9)
-    assert set(inputs(found).values()) == {(1, 128)}
+class TextOrMore(torch.nn.Module):
+    """Reads a text; refuses pictures of an odd height."""
+
+    def forward(self, input_ids, pixel_values=None):
+        if pixel_values is not None and pixel_values.shape[-1] % 2:
+            raise ValueError("odd")
+        found = input_ids * 2
+        return found if pixel_values is None else found + pixel_values.sum()
+
+
+@pytest.mark.parametrize(("side", "names"), [(4, {"input_ids", "pixel_values"}), (3, {"input_ids"})])
+def test_a_model_that_fails_with_pictures_is_called_with_its_text(side: int, names: set[str]):
+    def given(name: str, shape: tuple[int, ...], dtype: str, init: str) -> WantedInput:
+        spec = TensorSpec(dtype=dtype, shape=shape, stride=dense_stride(shape), device="cpu")
+        return WantedInput(name=name, spec=spec, init=init, optional=name == "pixel_values")
+
+    wanted = (
+        given("input_ids", (1, 8), "int64", '{"kind":"ones"}'),
+        given("pixel_values", (1, 3, side, side), "float32", '{"kind":"zeros"}'),
+    )
+    found = capture(Built(model=TextOrMore().eval(), mode=None), wanted)
+    assert found.is_whole and set(found.inputs.values()) == names
