@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from extract.configs import transformers_config
+from extract.failures import LIBRARY_ERRORS
 from extract.files import build_file
 from extract.patches import idle_conversions, no_rejection_sampling
 from extract.zoos import build_diffusers, build_torchvision
@@ -115,9 +116,13 @@ def _built(model: torch.nn.Module, mode: FakeTensorMode | None, data: dict[int, 
 
 
 def parameter_bytes(row: ModelConfig) -> int:
-    """Bytes of the parameters and buffers of an architecture, counted on the meta device."""
-    with no_rejection_sampling(), torch.device("meta"):
-        model = _construct(row)
+    """Bytes of the parameters and buffers of an architecture, counted on the meta device or, where its constructor
+    reads values back, under fake tensors."""
+    try:
+        with no_rejection_sampling(), torch.device("meta"):
+            model = _construct(row)
+    except LIBRARY_ERRORS:
+        model = build_model(row).model
     return sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
 
 
