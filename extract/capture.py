@@ -82,11 +82,13 @@ class Capture:
         return self.reasons[min(index, len(self.reasons) - 1)]
 
 
-def capture(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Capture:
-    """Call the model once under `torch.compile` in inference mode and record what reaches the backend.
+def capture(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0, training: bool = False) -> Capture:
+    """Capture one call, without gradients unless for training.
 
     A call that fails with pictures or sounds besides a text is made again with the text alone.
     """
+    if training:
+        return _call(built, wanted, {}, seed, training=True)
     text = without_media(tuple(wanted))
     if len(text) == len(wanted):
         return _read_if_needed(built, wanted, seed)
@@ -122,14 +124,14 @@ def _read_if_needed(built: Built, wanted: Sequence[WantedInput], seed: int) -> C
 
 
 def _call(
-    built: Built, wanted: Sequence[WantedInput], known: Mapping[str, torch.Tensor], seed: int
-) -> Capture:  # fmt: skip
+    built: Built, wanted: Sequence[WantedInput], known: Mapping[str, torch.Tensor], seed: int, *, training: bool = False
+) -> Capture:
     """One call; `known`: the numbers of arguments that the model may read."""
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     data = {id(arguments[name]): value for name, value in known.items()}
     os.environ.update(UNCHECKED)
-    with step(CAPTURE), torch.no_grad(), fake_scope(built), no_collection():
+    with step(CAPTURE), torch.set_grad_enabled(training), fake_scope(built), no_collection():
         if known:
             pieces, reasons = _capture_reading(built, arguments, data)
         elif (whole := _capture_whole(built.model, arguments)) is not None:

@@ -24,6 +24,7 @@ from extract.capture import Capture, Piece, capture
 from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, GraphBreakError, failure_kind, step
 from extract.initialisers import describe_placeholders
 from extract.inputs import wanted_inputs
+from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
 from schemas.fx import lift
@@ -50,6 +51,10 @@ class ClimbConfig:
     keep_pieces: bool = False
     """Whether the pieces of a broken call do instead of one graph."""
     seed: int = 0
+    point: str = FORWARD_POINT
+    """Entry point, of `extract.points`."""
+    training: bool = False
+    """Whether the model is called in training mode, with gradients; only the first attempt does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +80,11 @@ class Attempt:
         with step(BUILD):
             built = build_model(self.row, rung=FAKE if self.rung == FAKE else REAL, seed=config.seed)
         with step(FORWARD):
-            wanted = wanted_inputs(built.model, self.row)
+            built, wanted = enter(config.point, built, wanted_inputs(built.model, self.row))
         mode = self.mode
+        built.model.train(config.training)
         if mode == DYNAMO:
-            captured = capture(built, wanted, seed=config.seed)
+            captured = capture(built, wanted, seed=config.seed, training=config.training)
         else:
             recorded = record(built, wanted, seed=config.seed)
             captured, mode = recorded.capture, SPECIALISED if recorded.reads else RECORDED
@@ -113,6 +119,8 @@ def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
 
 def _following(attempt: Attempt, kind: FailureKind, row: ModelConfig, config: ClimbConfig) -> Attempt | None:
     """The attempt that may cure what stopped another, if there is one."""
+    if config.training:
+        return None
     if attempt.mode == DYNAMO and kind in RECORDABLE:
         return replace(attempt, mode=RECORDED)
     if attempt.rung == FAKE and attempt.mode == DYNAMO and kind is FailureKind.BUILD_ERROR:

@@ -2,6 +2,8 @@
 
     rows = list(trace(row, TraceConfig()))      # one GraphRecord, or one Failure of a specific kind
 
+On request more: further entry points (`extract.points`), the ATen form of each graph and the graphs of a training step
+(`extract.aten`); each is a row of its own, or a Failure whose item names the point and the form.
 Reads a ModelConfig row and the installed libraries; writes GraphRecord and Failure rows. Meant for a child process
 with limits on time and memory: constructors and forwards of foreign code run here. Whatever is not expected of such
 code is raised; `failure_kind` tells what it means.
@@ -11,24 +13,26 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from extract.admission import GIB, check_rebuilt, compare, estimate_bytes, settled
-from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, failure_kind, failure_row, step
+from extract.aten import AOT_BACKWARD, AOT_FORWARD, ATEN, Form, aten_form, training_forms
+from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, GraphBreakError, failure_kind, failure_row, step
 from extract.files import FILES, located
 from extract.ladder import ClimbConfig, Traced, climb
+from extract.points import ALL, FORWARD_POINT, POINTS, points_of
 from extract.warm import warm_up
 from schemas.fx import lower
-from schemas.graph import Graph
 from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
 __all__ = ["TraceConfig", "failure_kind", "trace", "warm_up"]
 
-ENTRY_POINT, SAMPLE_MODE = "forward", "sample"
+SAMPLE_MODE = "sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +51,18 @@ class TraceConfig:
     """Folder below which the sample folders of the source graphs are."""
     files: tuple[str, ...] = ()
     """Python files or import paths of the source files."""
+    points: tuple[str, ...] = (FORWARD_POINT,)
+    """Entry points: forward, batch, decode, or all."""
+    aten: bool = False
+    """Whether every whole graph gives a second row, its form in ATen ops."""
+    training: bool = False
+    """Whether the forward call in training mode gives two more rows, the graphs of AOT autograd."""
     seed: int = 0
     """Seed of the values that graphs are compared on."""
 
     def __post_init__(self) -> None:
+        if unknown := [name for name in self.points if name not in (*POINTS, ALL)]:
+            raise ValueError(f"unknown entry point {unknown[0]!r}: choose from {', '.join((*POINTS, ALL))}")
         if self.threads < 1 or self.numeric_limit_gib < 0 or self.real_limit_gib < 0:
             raise ValueError("threads must be at least 1 and memory limits not negative")
 
@@ -64,29 +76,78 @@ class TraceConfig:
 class _Place:
     """How a graph was got, and which of the graphs of its call it is."""
 
+    point: str
     capture: str
     rung: str
-    index: int
-    count: int
-    reason: str
+    index: int = 0
+    count: int = 1
+    reason: str = ""
 
 
 def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failure]:
-    """Yield the admitted graph of an architecture (its pieces only on request), or why there is none."""
+    """Yield the admitted graph of an architecture (its pieces and other forms only on request), or why there is none.
+
+    A Failure of the forward call is the only row; one of another point or form stands beside the rows that there are.
+    """
     _be_quiet()
     torch.set_num_threads(config.threads)
     try:
-        if row.library == "sample":
+        if row.library == SAMPLE_MODE:
             yield _read(row, config)
             return
-        if row.library == FILES:
-            row = located(row, config.files)
-        traced = climb(row, config.climb)
-        records = [_admit(row, config, traced, index) for index in range(len(traced.graphs))]
+        row = located(row, config.files) if row.library == FILES else row
+        records = _traced(row, config, FORWARD_POINT)
     except LIBRARY_ERRORS as error:
         yield failure_row(error, stage="graphs", row=row)
         return
     yield from records
+    yield from _more(row, config, records)
+
+
+def _more(row: ModelConfig, config: TraceConfig, records: list[GraphRecord]) -> Iterator[GraphRecord | Failure]:
+    """The rows asked for besides those of the forward call."""
+    for point in points_of(row, config.points):
+        found: list[GraphRecord | Failure] = list(records)
+        if point != FORWARD_POINT:
+            found = _attempt(row, point, partial(_traced, row, config, point))
+            yield from found
+        for record in found if config.aten else ():
+            if isinstance(record, GraphRecord) and record.break_count == 1:
+                yield from _attempt(row, f"{point}.{ATEN}", partial(_aten, row, config, record))
+    if config.training:
+        yield from _attempt(row, f"{FORWARD_POINT}.training", partial(_training, row, config))
+
+
+def _attempt(row: ModelConfig, what: str, make: Callable[[], list[GraphRecord]]) -> list[GraphRecord | Failure]:
+    """Further rows, or one Failure whose item names what failed."""
+    try:
+        return [*make()]
+    except LIBRARY_ERRORS as error:
+        failed = failure_row(error, stage="graphs", row=row)
+        return [replace(failed, item=f"{failed.item}#{what}", name=f"{failed.name}#{what}")]
+
+
+def _traced(row: ModelConfig, config: TraceConfig, point: str) -> list[GraphRecord]:
+    traced = climb(row, replace(config.climb, point=point))
+    return [_admit(row, config, traced, index, point) for index in range(len(traced.graphs))]
+
+
+def _aten(row: ModelConfig, config: TraceConfig, record: GraphRecord) -> list[GraphRecord]:
+    """The ATen form of an admitted graph; its values are compared with those of the graph itself."""
+    _, graph = aten_form(record.graph)
+    place = _Place(point=record.entry_point, capture=ATEN, rung=record.rung)
+    return [_record(row, config, (lower(record.graph), graph), place)]
+
+
+def _training(row: ModelConfig, config: TraceConfig) -> list[GraphRecord]:
+    traced = climb(row, replace(config.climb, training=True))
+    if len(traced.graphs) != 1:
+        raise GraphBreakError(traced.captured.reason)
+    pairs = zip((AOT_FORWARD, AOT_BACKWARD), training_forms(traced.graphs[0]), strict=True)
+    return [
+        _record(row, config, (module, graph), _Place(point=FORWARD_POINT, capture=mode, rung=traced.rung))
+        for mode, (module, graph) in pairs
+    ]
 
 
 def _be_quiet() -> None:
@@ -98,13 +159,13 @@ def _be_quiet() -> None:
         ignored.add(warnings.warn)
 
 
-def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int) -> GraphRecord:
+def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int, point: str) -> GraphRecord:
     """The row of one graph; raises RoundtripError or NumericError if it does not survive."""
     place = _Place(
-        capture=traced.mode, rung=traced.rung, index=index, count=len(traced.graphs),
+        point=point, capture=traced.mode, rung=traced.rung, index=index, count=len(traced.graphs),
         reason=traced.captured.reason_after(index),
     )  # fmt: skip
-    return _record(row, config, (traced.graphs[index], traced.captured.pieces[index].gm), place)
+    return _record(row, config, (traced.captured.pieces[index].gm, traced.graphs[index]), place)
 
 
 def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
@@ -114,13 +175,11 @@ def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
     with step(LIFT):
         graph = read_sample(Path(config.samples) / json.loads(row.config)["sample"])
         rebuilt = lower(graph)
-    return _record(row, config, (graph, rebuilt), _Place(capture=SAMPLE_MODE, rung="", index=0, count=1, reason=""))
+    return _record(row, config, (rebuilt, graph), _Place(point=FORWARD_POINT, capture=SAMPLE_MODE, rung=""))
 
 
-def _record(
-    row: ModelConfig, config: TraceConfig, pair: tuple[Graph, torch.fx.GraphModule], place: _Place
-) -> GraphRecord:
-    graph, module = pair
+def _record(row: ModelConfig, config: TraceConfig, form: Form, place: _Place) -> GraphRecord:
+    module, graph = form
     with step(REBUILD):
         specs = check_rebuilt(graph)
         graph = settled(graph, specs)
@@ -129,9 +188,9 @@ def _record(
     )
     parameters = [graph.nodes[i] for i in graph.placeholders if graph.nodes[i].target == "parameter"]
     return GraphRecord(
-        graph_id=content_id(row.architecture, ENTRY_POINT, place.capture, str(place.index), graph.to_json()),
+        graph_id=content_id(row.architecture, place.point, place.capture, str(place.index), graph.to_json()),
         architecture=row.architecture, name=row.name, family=row.family, modality=row.modality, license=row.license,
-        entry_point=ENTRY_POINT, capture=place.capture, rung=place.rung, break_index=place.index,
+        entry_point=place.point, capture=place.capture, rung=place.rung, break_index=place.index,
         break_count=place.count, break_reason=place.reason, num_nodes=len(graph.nodes), num_ops=graph.num_ops,
         num_parameters=sum(node.outputs[0].numel for node in parameters),
         numeric=found.numeric, numeric_detail=found.detail, graph=graph,
