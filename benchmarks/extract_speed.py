@@ -162,11 +162,11 @@ def compare(rows: Sequence[ModelConfig], *, workers: int, block: int) -> dict[st
 
 
 # --- projection -----------------------------------------------------------------------------------------------------
-def simulate(models: int, seed: int) -> int:
-    """Distinct configurations among so many models, drawn from the Pitman-Yor process of `DISCOUNT`."""
+def simulate(models: int, seed: int, discount: float = DISCOUNT) -> int:
+    """Distinct configurations among so many models, drawn from a Pitman-Yor process."""
     draw, distinct = random.Random(seed), 0
     for seen in range(models):
-        distinct += draw.random() < (CONCENTRATION + DISCOUNT * distinct) / (CONCENTRATION + seen)
+        distinct += draw.random() < (CONCENTRATION + discount * distinct) / (CONCENTRATION + seen)
     return distinct
 
 
@@ -192,10 +192,11 @@ _SIZES = ("hidden_size", "num_hidden_layers", "intermediate_size", "moe_intermed
 
 
 def rank(rows: Sequence[ModelConfig]) -> list[ModelConfig]:
-    """Transformers rows, the one with most estimated parameters first."""
+    """Transformers rows, one a model type, the one with most estimated parameters first."""
     from extract.configs import transformers_config
 
-    sized = [(estimated_parameters(transformers_config(row.family, {})), row) for row in rows]
+    one = {row.family: row for row in sorted(rows, key=lambda row: "ForCausalLM" in row.class_name)}
+    sized = [(estimated_parameters(transformers_config(family, {})), row) for family, row in one.items()]
     return [row for _, row in sorted(sized, key=lambda pair: -pair[0])]
 
 
@@ -222,15 +223,13 @@ def trace_alone(row: ModelConfig) -> dict[str, Any]:
             "message": "" if graph else getattr(found, "message", "")}  # fmt: skip
 
 
-_MIXTRAL = ("MixtralForCausalLM", "MixtralModel", "MixtralForSequenceClassification", "MixtralForTokenClassification",
-            "MixtralForQuestionAnswering")  # fmt: skip
-
-
 def memory(seed: int) -> dict[str, Any]:
-    """Peaks of Mixtral and of the largest installed configuration."""
+    """Peaks of Mixtral and of the largest installed configuration, the largest in fact of the four that seem so."""
+    from extract.build import parameter_bytes
+
     rows = [row for row in resolve(limit=10_000, seed=seed)[0] if row.library == "transformers"]
-    mixtral = min((row for row in rows if row.family == "mixtral"), key=lambda row: _MIXTRAL.index(row.class_name))
-    largest = rank(rows)[0]
+    mixtral = min((row for row in rows if row.family == "mixtral"), key=lambda row: "ForCausalLM" not in row.class_name)
+    largest = max(rank(rows)[:4], key=parameter_bytes)
     with tempfile.TemporaryDirectory() as name:
         first, second = peak_gib(mixtral, Path(name)), peak_gib(largest, Path(name))
     return {
