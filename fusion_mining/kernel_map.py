@@ -88,6 +88,14 @@ def on_device(graph: Graph, device: str) -> tuple[torch.fx.GraphModule, list[Any
     return gm, inputs
 
 
+def lifted_values(graph: Graph) -> list[torch.Tensor]:
+    """The values of the constants that `on_device` makes inputs, in that order."""
+    gm = lower(graph)
+    _lift_constants(gm)
+    found = (node.meta.get("passnet_value") for node in gm.graph.find_nodes(op="placeholder"))
+    return [value for value in found if value is not None]
+
+
 def _bake_scalars(gm: torch.fx.GraphModule, graph: Graph) -> None:
     """Scalar placeholders replaced by their number."""
     for node, init in zip(gm.graph.find_nodes(op="placeholder"), graph.inits, strict=True):
