@@ -79,6 +79,8 @@ FACTS = (
                                                "kimi*", "lfm3*")),
     Fact(name="temporal", keys=("temporal_patch_size",), default=1),
     Fact(name="past", keys=("context_length",), default=32),
+    Fact(name="history", default=31),
+    Fact(name="horizon", keys=("prediction_length",), default=24),
     Fact(name="series", keys=("num_input_channels", "input_size"), default=1),
     Fact(name="feature_channels", keys=("visual_feat_dim", "visual_embedding_dim"), default=2048),
     Fact(name="box", keys=("visual_pos_dim",), default=4),
@@ -284,7 +286,14 @@ _SOUNDS = (
     InputRule(name="hidden_states", shape=("batch", 1, "samples"), families=("vibevoice_acoustic_tokenizer_encoder",)),
     InputRule(name="hidden_states", shape=("batch", "latent", 32), families=("vibevoice_acoustic_tokenizer_decoder",)),
 )  # fmt: skip
+_LAGGED = ("autoformer", "informer", "time_series_transformer")
 _SERIES = (
+    # the past holds the context and the seven steps that lags reach back from it
+    InputRule(name="past_values", shape=("batch", "history"), families=_LAGGED),
+    InputRule(name="past_observed_mask", shape=("batch", "history"), init=ONES, families=_LAGGED),
+    InputRule(name="past_time_features", shape=("batch", "history", 0), families=_LAGGED),
+    InputRule(name="future_values", shape=("batch", "horizon"), families=_LAGGED),
+    InputRule(name="future_time_features", shape=("batch", "horizon", 0), families=_LAGGED),
     InputRule(name="past_values", shape=("batch", 512), families=("timesfm*",)),
     InputRule(name="past_values_padding", shape=("batch", 512), dtype="int64", init=ZEROS, needed=True),
     InputRule(name="freq", shape=("batch", 1), dtype="int64", init=ZEROS, needed=True),
