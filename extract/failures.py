@@ -91,6 +91,7 @@ RULES = (
     Rule(kind=FailureKind.RUNTIME_ERROR, types=("TorchRuntimeError",)),
     Rule(kind=FailureKind.DYNAMO_ERROR, types=("TorchDynamoException",)),
     Rule(kind=FailureKind.RUNTIME_ERROR, steps=(CAPTURE,)),
+    Rule(kind=FailureKind.INPUT_MISMATCH, steps=(FORWARD,)),
     Rule(kind=FailureKind.NOT_REPRESENTABLE, steps=(LIFT,)),
     Rule(kind=FailureKind.ROUNDTRIP, steps=(REBUILD,)),
 )  # fmt: skip
@@ -143,10 +144,17 @@ def clean(text: str) -> str:
     return text
 
 
+_FAKE_CALL = re.compile(r"\bgot (\w+\(.*\))")
+"""What Dynamo says an op raised on fake tensors, after a first line that is the same for all of them."""
+
+
 def first_line(error: BaseException) -> str:
     """The first non-empty line of an exception's message, cleaned; its type if there is none."""
     lines = [line.strip() for line in clean(str(error)).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    cause = _FAKE_CALL.search(str(error)) if "fake tensor call" in lines[0] else None
+    return (f"{lines[0]}: {clean(cause[1])}" if cause else lines[0])[:300]
 
 
 def failure_row(error: BaseException, *, stage: str, row: Any, kind: FailureKind | None = None) -> Failure:

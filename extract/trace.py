@@ -183,9 +183,10 @@ def _record(row: ModelConfig, config: TraceConfig, form: Form, place: _Place) ->
     with step(REBUILD):
         specs = check_rebuilt(graph)
         graph = settled(graph, specs)
-    found = compare(
-        module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB), seed=config.seed
-    )
+        found = compare(
+            module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB),
+            seed=config.seed,
+        )  # fmt: skip
     parameters = [graph.nodes[i] for i in graph.placeholders if graph.nodes[i].target == "parameter"]
     return GraphRecord(
         graph_id=content_id(row.architecture, place.point, place.capture, str(place.index), graph.to_json()),

@@ -49,6 +49,7 @@ def raised(error: BaseException, where: str = "") -> BaseException:
         (TypeError("forward() missing 1 required positional argument: 'bbox'"), CAPTURE, FailureKind.INPUT_MISMATCH),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), CAPTURE, FailureKind.INPUT_MISMATCH),
         (RuntimeError("an unheard-of complaint"), CAPTURE, FailureKind.RUNTIME_ERROR),
+        (KeyError("odd"), FORWARD, FailureKind.INPUT_MISMATCH),
         (KeyError("odd"), "", FailureKind.UNKNOWN),
     ],
 )
@@ -88,3 +89,12 @@ def test_a_row_tells_item_kind_and_one_line():
     assert (failure.item, failure.kind, failure.message) == ("a1", FailureKind.BUILD_ERROR, "needs scipy")
     assert failure.exception == "ImportError" and "Traceback" in failure.detail
     assert first_line(ValueError()) == "ValueError"
+
+
+def test_a_failed_fake_call_names_what_the_op_said():
+    text = (
+        "RuntimeError when making fake tensor call\n  Explanation: Dynamo failed to run FX node with fake tensors: "
+        "call_function linear(*(FakeTensor(...),), **{}): got RuntimeError('a and b must have same reduction dim')\n"
+    )
+    wanted = "RuntimeError when making fake tensor call: RuntimeError('a and b must have same reduction dim')"
+    assert first_line(RuntimeError(text)) == wanted
