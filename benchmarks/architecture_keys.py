@@ -21,13 +21,15 @@ layers.
 | keys            | irrelevant key -> traced pairs in which it was varied                                       |
 | readers         | irrelevant key -> model types whose source reads it and that do not keep it                 |
 
-Reads the installed transformers and its source; writes standard output. Models are built in child processes.
+Reads the installed transformers and its source; writes standard output, and every pair as it is done to standard
+error. Models are built in child processes.
 """
 
 import argparse
 import ast
 import json
 import random
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -198,7 +200,7 @@ def choose(pool: Sequence[ModelRef], *, sample: int, seed: int, types: Sequence[
     """A seeded sample of pairs, and the first class of every one of these model types."""
     chosen = random.Random(seed).sample(list(pool), min(sample, len(pool)))
     for kind in types:
-        chosen += [row for row in pool if row.family.replace("-", "_") == kind][:1]
+        chosen += [row for row in pool if row.family.replace("-", "_").startswith(kind)][:1]
     return sorted(dict.fromkeys(chosen), key=lambda row: row.name)
 
 
@@ -238,6 +240,7 @@ def main() -> None:
                 continue
             with pool.borrow() as child:
                 results.append(compare_pair(child, row, settings))
+            print(json.dumps(results[-1]), file=sys.stderr, flush=True)
     figures = report(results, reading)
     lines = [json.dumps(figures)] if given.json else [f"{key}: {value}" for key, value in figures.items()]
     print("\n".join(lines))
