@@ -9,9 +9,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from extract import capture as module
 from extract.build import Built
 from extract.capture import Capture, capture, no_collection
+from extract.configs import ConfigsConfig, resolve_configs
+from extract.files import list_files
 from extract.inputs import WantedInput, dense_stride
+from extract.trace import TraceConfig, trace
 from schemas.fx import lift
 from schemas.graph import TensorSpec
+from schemas.rows import Failure, GraphRecord, ModelConfig, ModelRef
 
 pytestmark = pytest.mark.torch
 SPEC = TensorSpec(dtype="float32", shape=(2, 4), stride=dense_stride((2, 4)), device="cpu")
@@ -113,3 +117,34 @@ def test_the_collector_is_as_before_after_a_capture():
         assert not gc.isenabled()
         raise ZeroDivisionError
     assert gc.isenabled()
+
+
+BREAKING = """
+import torch
+class Breaks(torch.nn.Module):
+    example_inputs = torch.ones(2, 4)
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    def forward(self, x):
+        y = self.first(x).relu()
+        torch._dynamo.graph_break()
+        return self.second(y).sigmoid()
+"""
+
+
+def test_pieces_are_rows_with_their_place_and_reason_and_never_without_being_asked_for(tmp_path):
+    path = tmp_path / "breaking.py"
+    path.write_text(BREAKING, encoding="utf-8")
+    (ref,) = list_files([str(path)])
+    assert isinstance(ref, ModelRef), ref
+    row, _ = resolve_configs(models=[ref], config=ConfigsConfig())
+    assert isinstance(row, ModelConfig)
+    rows = list(trace(row, TraceConfig(files=(str(path),), keep_pieces=True)))
+    assert all(isinstance(item, GraphRecord) for item in rows), rows
+    assert [(item.break_index, item.break_count) for item in rows] == [(0, 2), (1, 2)]
+    assert ["graph_break" in item.break_reason for item in rows] == [True, False]
+    assert rows[1].break_reason == ""
+    for item in trace(row, TraceConfig(files=(str(path),))):
+        targets = [node.target for node in item.graph.nodes if node.is_call] if isinstance(item, GraphRecord) else []
+        assert isinstance(item, Failure) or ("sigmoid" in targets[-1] and item.break_count == 1), targets
