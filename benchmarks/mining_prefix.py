@@ -2,8 +2,11 @@
 
     python -m benchmarks.mining_prefix --run runs/default --json
 
-Reads the subgraphs of a run, prints. The other way, as published: for a graph of n calls compile the calls [0, i) for
-every i and count the launches; where the count does not grow from i to i + 1, the calls were fused. A prefix yields
+Reads the subgraphs of a run, prints. The other way, as published: for a graph of n calls compile its first i calls for
+every i and count the launches; where the count does not grow, the calls were fused. A prefix yields what the rest of
+the graph reads; one whose edge is no single tensor is left out. Ours: one compilation of the whole graph.
+
+| key             | meaning                                                                     |
 |-----------------|-----------------------------------------------------------------------------|
 | prefix_graphs   | graphs                                                                      |
 | compiles_ratio  | compilations of the prefix counter over ours                                |

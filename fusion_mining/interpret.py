@@ -28,6 +28,8 @@ from schemas.graph import SCALAR_DTYPES, Graph
 
 BLOCK = 16_384
 """Elements of a block."""
+UNMASKED = 16
+"""Inductor may leave out the mask of a range that a power of two of at least this size divides."""
 _DEVICE_LIBRARY = (
     "abs acos acosh asin asinh atan atanh ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 rsqrt sin "
     "sinh sqrt tan tanh trunc erfinv lgamma:lgamma fabs:abs nearbyint:round rint:round atan2 pow fmod hypot copysign "
@@ -95,12 +97,17 @@ class _Kernel:
         self._function[(*grid, 1, 1)[:3]](*ordered)
 
     def _sizes(self, given: dict[str, Any]) -> dict[str, int]:
-        """Block sizes: the whole range where it fits, reduced ranges first."""
+        """Block sizes: the whole range where it fits, reduced ranges first.
+
+        A range that a large power of two divides is not masked, so its block divides it too.
+        """
         left, found = BLOCK, {}
         for name in sorted(self._blocks, key=lambda name: (not name.startswith("R"), name)):
             axis = name.removesuffix("BLOCK").lower().rstrip("_")
             numel = int(given.get(f"{axis}_numel", given.get(f"{axis}numel", 1)))
-            found[name] = min(1 << max(0, numel - 1).bit_length(), left)
+            divisor = numel & -numel
+            whole = divisor if divisor >= UNMASKED else 1 << max(0, numel - 1).bit_length()
+            found[name] = min(whole, left)
             left = max(1, left // found[name])
         return found
 
