@@ -21,6 +21,7 @@ from passbench.guard import changes, snapshot
 from passbench.inputs import materialize
 from passbench.launches import Launches
 from passbench.match import Pattern, PatternError, rewrite_pass, trace_pattern
+from passbench.matcher_fault import MatcherFault
 from passbench.ownership import Watch
 from passbench.rewrites import Outline, outline
 from passbench.submission import GRAPH_PASS, Rejected
@@ -127,7 +128,7 @@ class Candidate:
                 gm = self.apply(module, gm, example_inputs)
             gm.graph.lint()
             self.rewrite = {"before": before, "after": outline(gm.graph)}
-        except (PassFailed, PatternError, Rejected) as error:
+        except (PassFailed, PatternError, Rejected, MatcherFault) as error:
             self.failure = error if not isinstance(error, PatternError) else _compile_error(error)
             raise
         except RuntimeError as error:
@@ -155,13 +156,11 @@ class Candidate:
             return self.apply_graph_pass(module, gm, example_inputs)
         pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
         try:
-            done = rewrite_pass(gm, pattern, _unchanging(module, gm), function)
-        except (PatternError, Rejected, RuntimeError):
+            done = rewrite_pass(gm, pattern, _arguments_of(module, gm), function)
+        except (PatternError, PassFailed, Rejected):
             raise
         except Exception as error:
-            raise PassFailed(
-                Verdict.COMPILE_ERROR, f"{module.__name__}: {type(error).__name__}: {one_line(error)}"
-            ) from error
+            raise MatcherFault(error, pattern) from error
         self.matches += done.matches
         self.replaced += done.matches
         self.diagnosis += [f"{module.__name__}: {done.diagnosis}"] if done.diagnosis else []
@@ -203,19 +202,6 @@ def under_census(gm: GraphModule, census: Census) -> None:
     gm.recompile()
 
 
-def _unchanging(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:
-    """The pass's replacement_args; raises Rejected if it puts nodes into the graph: they would be no kernel's work."""
-
-    def arguments(*bound: Any) -> Any:
-        before = list(gm.graph.nodes)
-        found = module.replacement_args(*bound)
-        if list(gm.graph.nodes) != before:
-            raise Rejected("graph-changed", f"{module.__name__}.py: replacement_args chooses values and adds no nodes")
-        return found
-
-    return arguments
-
-
 def _is_submitted(home: str) -> bool:
     return str(getattr(sys.modules.get(home), "__file__", "")).startswith(os.getcwd())
 
@@ -241,6 +227,26 @@ def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
 
 def _compile_error(error: Exception) -> PassFailed:
     return PassFailed(Verdict.COMPILE_ERROR, one_line(error))
+
+
+def _arguments_of(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:
+    """`replacement_args` of a pass; what it raises is the submission's failure, not the matcher's.
+
+    Raises Rejected if it puts nodes into the graph: they would be no kernel's work.
+    """
+
+    def arguments(*bound: Any) -> Any:
+        before = list(gm.graph.nodes)
+        try:
+            found = module.replacement_args(*bound)
+        except Exception as error:
+            detail = f"{module.__name__}: replacement_args: {type(error).__name__}: {one_line(error)}"
+            raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
+        if list(gm.graph.nodes) != before:
+            raise Rejected("graph-changed", f"{module.__name__}.py: replacement_args chooses values and adds no nodes")
+        return found
+
+    return arguments
 
 
 def _load(stem: str) -> ModuleType:

@@ -67,6 +67,8 @@ class Attempt:
     nodes: dict[Node, Any] = field(default_factory=dict)
     steps: int = 0
     best: int = -1
+    agreed: int = 0
+    """Steps of the pattern that had found their place by then."""
     why: str = ""
 
     def fail(self, why: str) -> bool:
@@ -74,6 +76,7 @@ class Attempt:
         depth = len(self.nodes)
         if depth > self.best:
             self.best, self.why = depth, why
+            self.agreed = sum(node.op.startswith("call_") for node in self.nodes)
         return False
 
 
@@ -95,7 +98,11 @@ class _PatternTracer(Tracer):
 
 def trace_pattern(function: Callable[..., Any]) -> Pattern:
     """Trace a pattern function; raises PatternError if it returns nothing that it computes or ignores an argument."""
-    graph = _PatternTracer().trace(function)
+    return pattern_of(_PatternTracer().trace(function))
+
+
+def pattern_of(graph: Graph) -> Pattern:
+    """A traced graph as a pattern; raises PatternError as `trace_pattern` does."""
     placeholders = tuple(node for node in graph.nodes if node.op == "placeholder")
     unused = [node.name for node in placeholders if not node.users]
     if unused:
@@ -291,7 +298,12 @@ def rewrite_pass(
     if matches:
         gm.graph.lint()
         gm.recompile()
-    return Rewrite(matches=matches, diagnosis="" if matches else f"no match: {attempt.why}")
+    return Rewrite(matches=matches, diagnosis="" if matches else _diagnosis(attempt, pattern))
+
+
+def _diagnosis(attempt: Attempt, pattern: Pattern) -> str:
+    """The attempt that came farthest: how far, and what stopped it there."""
+    return f"no match, at best {attempt.agreed} of {pattern.size} calls agree: {attempt.why}"
 
 
 def _replace(

@@ -29,6 +29,7 @@ from passbench.grading import Settings as Settings
 from passbench.grading import Timing as Timing
 from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
+from passbench.matcher_fault import confirm
 from passbench.numerics import worst_errors
 from passbench.policy import Facts, inspect_sources
 from passbench.probes import SLACK, Draw, probe, rehearse
@@ -265,6 +266,7 @@ class _Grader:
             return None
         if "error" in header:
             case.fail(*verdict_of_report(header["error"]))
+            confirm(self.ask_reference, header["error"], case)
             return None
         return header, blobs
 

@@ -1,0 +1,142 @@
+"""Every verdict of the enum comes out of a real grading in some test; what no other test brings about stands here."""
+
+import ast
+import itertools
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import passbench.run
+import passbench.worker
+from passbench.clock import Plan, time_windows
+from passbench.failure import describe_error
+from passbench.grading import Case
+from passbench.match import trace_pattern
+from passbench.matcher_fault import MatcherFault, confirm, rebuilt
+from passbench.run import Harness, Settings
+from passbench.submission import freeze
+from passbench.verdicts import verdict_of_report
+from passbench.worker import crash_of
+from schemas.rows import Verdict
+from tests.passbench.cases import KERNEL, AddRelu, submission_at, task_of, variants_of
+
+pytestmark = pytest.mark.torch
+HERE = Path(__file__).parent
+SETTINGS = Settings(inductor=False, draws=1, plan=Plan(pairs=5, inner_us=500.0, max_seconds=5.0), timeout_s=60.0)
+GRAPH_PASS = (
+    "import torch\n\n\ndef graph_pass(gm, example_inputs):\n    for node in gm.graph.nodes:\n"
+    "        if node.target is torch.relu:\n            node.target = torch.nn.functional.relu\n    return gm\n"
+)
+BROUGHT_ABOUT = {
+    "PASSED": "test_run.py::test_a_correct_pass_passes_on_every_variant_and_its_speed_is_not_claimed",
+    "NO_MATCH": "test_run.py::CASES", "GRAPH_INVALID": "test_run.py::CASES", "REJECTED": "test_run.py::CASES",
+    "COMPILE_ERROR": "test_run.py::CASES", "RUNTIME_ERROR": "test_run.py::CASES", "OOM": "test_run.py::CASES",
+    "WRONG_SHAPE": "test_run.py::CASES", "WRONG_DTYPE": "test_run.py::CASES", "NON_FINITE": "test_run.py::CASES",
+    "WRONG_VALUE": "test_run.py::CASES", "NONDETERMINISTIC": "test_run.py::CASES",
+    "TIMEOUT": "test_run.py::test_an_infinite_loop_is_a_timeout",
+    "HARNESS_ERROR": "test_run.py::test_a_failing_reference_is_never_the_submissions_fault",
+    "PARTIAL_MATCH": "test_evidence.py::test_a_pass_that_fires_on_one_variant_only_is_a_partial_match_on_the_other",
+    "INTEGRITY": "test_every_verdict.py::test_outputs_without_a_launch_are_an_integrity_fault",
+    "AMBIGUOUS_TIMING": "test_every_verdict.py::test_noise_larger_than_the_band_is_ambiguous_and_no_failure",
+}  # fmt: skip
+"""Verdict -> the test, or the table of a parametrised test, that grades a submission to it."""
+
+
+@pytest.fixture(scope="module")
+def variants():
+    kinds = ((4, 60), (4, 7))
+    return variants_of(AddRelu(), [[torch.randn(shape), torch.randn(shape)] for shape in kinds])
+
+
+def graded(folder, variants, settings=SETTINGS):
+    with Harness(settings) as harness:
+        return harness.grade(freeze(folder), task_of(variants), variants).results
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_every_verdict_is_named_by_the_test_that_brings_it_about(verdict):
+    file, _, name = BROUGHT_ABOUT[verdict.value].partition("::")
+    tree = ast.parse((HERE / file).read_text())
+    named = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    tables = [node for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
+    named |= {node.targets[0].id: node for node in tables}
+    text = ast.unparse(named[name])
+    assert verdict.value in text, f"{name} does not name {verdict}"
+
+
+def test_outputs_without_a_launch_are_an_integrity_fault(variants, tmp_path):
+    source = KERNEL.replace("    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)\n", "")
+    (row,) = graded(submission_at(tmp_path, source), variants[:1])
+    assert row.verdict is Verdict.INTEGRITY and row.rule, row.detail
+
+
+def shaken(baseline, candidate, plan):
+    """The clock on windows that sleep by turns on either side, far longer than they work."""
+
+    def sleepy(side, first):
+        turns = itertools.count(first)
+
+        def window(count):
+            side(count)
+            time.sleep(0.12 if next(turns) % 2 else 0.002)
+
+        return window
+
+    return time_windows(sleepy(baseline, 0), sleepy(candidate, 1), plan)
+
+
+def test_noise_larger_than_the_band_is_ambiguous_and_no_failure(variants, tmp_path, monkeypatch):
+    monkeypatch.setattr(passbench.run, "time_windows", shaken)
+    (row,) = graded(submission_at(tmp_path, GRAPH_PASS), variants[:1], replace(SETTINGS, plan=Plan(pairs=9)))
+    assert row.verdict is Verdict.AMBIGUOUS_TIMING and "speed-up between" in row.detail, row.detail
+    assert row.speedup is not None and row.ci_low < 0.9 and row.ci_high > 1.1
+
+
+# --- faults of the matcher ------------------------------------------------------------------------------------------
+def add_relu_pattern(x, y):
+    return torch.relu(x + y)
+
+
+class Broken(RuntimeError):
+    """What a matcher with a fault raises."""
+
+
+def breaks(*args):
+    raise Broken("an index that is not there")
+
+
+def test_a_fault_of_the_matcher_is_the_harnesses_once_the_reference_meets_it_too(monkeypatch):
+    report = describe_error(MatcherFault(Broken("an index that is not there"), trace_pattern(add_relu_pattern)))
+    case, inputs = Case(), [torch.randn(3), torch.randn(3)]
+    asked = []
+
+    def ask(request):
+        asked.append(request)
+        return {"crash": crash_of(AddRelu(), request["pattern"], inputs)}, []
+
+    case.fail(*verdict_of_report(report))
+    confirm(ask, report, case)
+    assert case.verdict is Verdict.COMPILE_ERROR and len(asked) == 1  # claimed, but the matcher works
+    monkeypatch.setattr(passbench.worker, "rewrite_pass", breaks)
+    confirm(ask, report, case)
+    assert case.verdict is Verdict.HARNESS_ERROR and "an index that is not there" in case.detail
+
+
+def test_a_pattern_survives_the_way_to_the_reference():
+    report = describe_error(MatcherFault(Broken("x"), trace_pattern(add_relu_pattern)))
+    found = rebuilt(report["pattern"])
+    assert found is not None and found.size == 2 and len(found.placeholders) == 2
+    assert rebuilt("{}") is None and rebuilt('{"nodes": [], "inits": [], "subgraphs": []}') is None
+
+
+def test_a_submission_cannot_claim_that_the_harness_failed(variants, tmp_path):
+    pattern = describe_error(MatcherFault(Broken("x"), trace_pattern(add_relu_pattern)))["pattern"]
+    source = (
+        KERNEL.replace("    return out\n", "    raise Claim()\n")
+        + f"\n\nclass Claim(Exception):\n    pattern = {pattern!r}\n"
+    )
+    (row,) = graded(submission_at(tmp_path, source), variants[:1])
+    assert row.verdict not in (Verdict.HARNESS_ERROR, Verdict.PASSED), row.detail
