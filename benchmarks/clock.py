@@ -53,12 +53,12 @@ def main() -> int:
 
 
 def planted(repetitions: int = 10) -> dict[str, Value]:
-    """Sides that sleep 2 ms against 1 and 4 ms."""
+    """Sides that sleep 20 ms against 10 and 40 ms."""
     called = []
     for factor, verdict in ((0.5, "FASTER"), (2.0, "SLOWER")):
         for seed in range(repetitions):
-            plan = Plan(pairs=8, warmup=1, inner_us=1.0, max_seconds=2.0, seed=seed)
-            called.append(time_windows(sleeper(0.002), sleeper(0.002 * factor), plan).verdict == verdict)
+            plan = Plan(pairs=16, warmup=1, inner_us=1.0, max_seconds=6.0, seed=seed)
+            called.append(time_windows(sleeper(0.02), sleeper(0.02 * factor), plan).verdict == verdict)
     return {"planted": len(called), "planted_called": sum(called) / len(called)}
 
 

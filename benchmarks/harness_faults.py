@@ -67,7 +67,7 @@ def measure(kills: int, seed: int) -> dict[str, Value]:
         while sum(counts[f"kills_{role}"] for role in ROLES) < kills and attempt < kills:
             name = names[attempt % 2]
             job = Job(folder=folder / f"job{attempt}", shelf=shelf, submission=folder / name)
-            counts.update(disturbed(job, rng, seconds / 3, plain[name].verdicts))
+            counts.update(disturbed(job, rng, seconds / 6, plain[name].verdicts))
             attempt += 1
             print(f"{attempt}: {dict(counts)}", file=sys.stderr)
     total = sum(counts[f"kills_{role}"] for role in ROLES)

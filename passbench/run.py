@@ -71,11 +71,18 @@ class Harness:
         with self.turn:
             if self.started is None:
                 settings = self.settings
-                template = Template(device=settings.device, limits=settings.limits, isolation=settings.isolation)
-                self.started = template.__enter__()
+                try:
+                    self.started = self.new_template()
+                except TemplateDied:  # perhaps something killed it; if not, the second says what is wrong
+                    self.started = self.new_template()
                 if settings.require_isolation != LEVELS[0]:
                     self.started.reachable(settings.require_isolation)
             return self.started
+
+    def new_template(self) -> Template:
+        """Start one."""
+        settings = self.settings
+        return Template(device=settings.device, limits=settings.limits, isolation=settings.isolation).__enter__()
 
     def drop(self, template: Template) -> None:
         """Close this template, unless another lane did; the next is started when it is needed."""
