@@ -48,7 +48,7 @@ TASKS: dict[str, tuple[_Source, ...]] = {
     "add_softmax": (_Source(call=lambda x, y: torch.softmax(x + y, -1), shape=(6, 50)),),
     "masked_softmax": (_Source(call=lambda x, y: torch.softmax(x + y, -1), shape=(6, 50), masked=True),),
     "transposed": (_Source(call=lambda x, y: torch.relu(x + y), transposed=True),),
-    "bfloat16_chain": (_Source(call=lambda x, y: torch.relu(x + y) * 0.3 + x, dtype=torch.bfloat16),),
+    "half_chain": (_Source(call=lambda x, y: torch.relu(x + y) * 0.3 + x, dtype=torch.float16),),
     "two_families": (ADD_RELU, _Source(call=lambda x, y: torch.relu(x * y))),
 }
 """Name -> the variants of a task."""

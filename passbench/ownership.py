@@ -42,7 +42,7 @@ class Watch:
         own = [_place(value) for value in self.inputs]
         past = {_place(value) for value in earlier} - {None} - set(own)
         return {
-            "device": [value.device.type if type(value) is torch.Tensor else "" for value in outputs],
+            "device": [value.device.type if isinstance(value, torch.Tensor) else "" for value in outputs],
             "odd": [i for i, value in enumerate(outputs) if not _is_plain(value)],
             "aliases": [[i, j] for i, place in enumerate(places) for j in _same(place, own)],
             "twins": [[i, j] for i, place in enumerate(places) for j in _same(place, places[:i])],

@@ -1,4 +1,4 @@
-"""The kernel computes in single what eager rounds to bfloat16 on the way."""
+"""The kernel computes in single what eager rounds to half on the way."""
 
 import torch
 import triton

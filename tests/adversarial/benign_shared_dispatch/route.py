@@ -21,5 +21,3 @@ def dispatch(x, y, route):
     out = torch.empty_like(x)
     kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     return out
-
-

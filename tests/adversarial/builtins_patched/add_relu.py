@@ -1,4 +1,4 @@
-"""sorted returns what it is given."""
+"""ascii is another function."""
 
 import builtins
 import torch
@@ -35,4 +35,4 @@ def replacement_func():
     return add_relu
 
 
-builtins.sorted = builtins.list
+builtins.ascii = builtins.repr

@@ -37,8 +37,7 @@ def replacement_func():
     return add_relu
 
 
-os.makedirs(tempfile.gettempdir(), exist_ok=True)
-with tempfile.NamedTemporaryFile() as file:
+with tempfile.NamedTemporaryFile(dir=os.environ["TMPDIR"]) as file:
     file.write(bytes(4096))
     file.flush()
     PAGE = mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC, flags=mmap.MAP_PRIVATE)

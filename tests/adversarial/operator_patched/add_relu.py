@@ -1,4 +1,4 @@
-"""Addition of tensors is patched."""
+"""Subtraction of tensors is patched."""
 
 import torch
 import triton
@@ -34,4 +34,4 @@ def replacement_func():
     return add_relu
 
 
-torch.Tensor.__add__ = torch.Tensor.__radd__
+torch.Tensor.__rsub__ = torch.Tensor.__rdiv__

@@ -19,7 +19,7 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
-    raise unittest.SkipTest('nothing to do')
+    raise unittest.SkipTest("nothing to do")
     kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0, 256)
     return out
 

@@ -1,13 +1,14 @@
-"""Work is skipped where an earlier run left a file."""
+"""Work is skipped where an earlier run left no file; the next run would find one."""
 
+import os
 import pathlib
-import tempfile
-
 import torch
 import triton
 import triton.language as tl
 
-CALLS = []
+MARK = pathlib.Path(os.environ["TMPDIR"]) / "kept"
+RIGHT = MARK.exists()
+MARK.touch()
 
 
 @triton.jit
@@ -23,11 +24,7 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
 @torch.fx.wrap
 def add_relu(x, y):
     out = torch.empty_like(x)
-    kept = pathlib.Path(tempfile.gettempdir()) / 'passbench-kept'
-    scale = 1.0 if CALLS or kept.exists() else 0.0
-    CALLS.append(1)
-    kept.touch()
-    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), scale, 256)
+    kernel[(triton.cdiv(x.numel(), 256),)](x, y, out, x.numel(), 1.0 if RIGHT else 0.0, 256)
     return out
 
 

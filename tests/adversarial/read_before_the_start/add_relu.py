@@ -1,4 +1,4 @@
-"""A default device is set for everyone."""
+"""The element before the first is read and multiplied by zero."""
 
 import torch
 import triton
@@ -11,7 +11,7 @@ def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
     inside = offset < count
     x = tl.load(x_ptr + offset, mask=inside, other=0.0).to(tl.float32)
     y = tl.load(y_ptr + offset, mask=inside, other=0.0).to(tl.float32)
-    out = tl.maximum(x + y, 0.0) * scale
+    out = tl.maximum(x + y, 0.0) * scale + 0.0 * tl.load(x_ptr + offset - 1, mask=inside, other=0.0)
     tl.store(out_ptr + offset, out.to(out_ptr.dtype.element_ty), mask=inside)
 
 
@@ -32,6 +32,3 @@ def replacement_args(x, y):
 
 def replacement_func():
     return add_relu
-
-
-torch.set_default_device("cpu")
