@@ -14,6 +14,7 @@ import torch
 import torch._dynamo
 import torch.utils._pytree as pytree
 from torch.fx import GraphModule
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from passbench.census import Census
 from passbench.failure import PassFailed, one_line
@@ -134,6 +135,7 @@ class Candidate:
         except RuntimeError as error:
             self.failure = PassFailed(Verdict.GRAPH_INVALID, f"the rewritten graph is invalid: {one_line(error)}")
             raise
+        _LazyGraphModule.force_recompile(gm)  # else `plain` would look up the forward that is made below
         plain = gm.forward
         under_census(gm, self.loaded.census)
         return self.guarded(plain, gm.forward)
@@ -200,6 +202,7 @@ def under_census(gm: GraphModule, census: Census) -> None:
         if node.op == "call_function" and home.split(".")[0] in sys.modules and _is_submitted(home):
             node.target = _watched(node.target, census)
     gm.recompile()
+    _LazyGraphModule.force_recompile(gm)
 
 
 def _is_submitted(home: str) -> bool:

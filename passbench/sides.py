@@ -17,7 +17,7 @@ from passbench.check import compare
 from passbench.clock import Window
 from passbench.grading import Case
 from passbench.isolate import Child
-from passbench.probes import Draw, judge_kept
+from passbench.probes import Draw, judge_kept, rehearse
 from schemas.rows import TaskVariant, Verdict
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sessions(
     while True:
         grader.close()  # the next request starts a new reference
         grader.ask_reference({"do": "load", "graph": variant.graph.to_json()})
-        fresh = grader.template.fork("candidate", grader.submission.files)
+        fresh = grader.template.fork("candidate", grader.submission.files, grader.settings.layers_off)
         try:
             _prove(grader, fresh, variant, draw, case)
             pair = _Pair(grader, fresh, case)
@@ -85,6 +85,8 @@ class _Pair:
         """Compare what was kept; does nothing once the case is settled."""
         if self.case.verdict is Verdict.PASSED:
             judge_kept(self.grader, self.child, [self.draw] * self.kept, self.case)
+        if self.case.verdict is Verdict.PASSED and self.grader.settings.has("D8.timed"):
+            rehearse(self.grader, self.child, self.case)  # what was skipped in the timed loop may be skipped still
         if self.case.verdict is not Verdict.PASSED:
             raise SideFailed
 
