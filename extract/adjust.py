@@ -43,6 +43,9 @@ _PP_OCR_BLOCK = {
 _ROPE = {"full_attention": {"rope_theta": 10000.0, "rope_type": "default"}}
 
 
+_HALF_ROPE = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
+
+
 def _set(families: str, path: str, value: Any, why: str, classes: str = "*") -> Adjustment:
     return Adjustment(families=families, classes=classes, path=path, value=value, why=why)
 
@@ -71,8 +74,11 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
          {"<image>": 151643, "<|extra_200|>": 151847, **{f"<|visual token {i:06d}|>": 151854 + i for i in range(8)}},
          "the map of image tokens has no default; its entries shape no operation"),
     _set("esm", "vocab_size", 33, "no default; that of its tokenizer"),
+    _set("esm", "pad_token_id", 1, "as above"),
     _set("gemma4_assistant", "text_config", {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0,
          "num_hidden_layers": 4, "num_kv_shared_layers": 4}, "its validation refuses the default of gemma4"),
+    _set("glm4v", "text_config.rope_parameters", _HALF_ROPE, "the sections of three axes fill half a head"),
+    _set("glm4v_text", "rope_parameters", _HALF_ROPE, "as above"),
     _set("granite4_vision", "deepstack_layer_map", [[-8, 6], [-5, 12], [-2, 18]], "no default"),
     _set("granite4_vision", "downsample_rate", "1/2", "no default"),
     _set("hiera", "decoder_hidden_size", 512, "no default", "*PreTraining"),
@@ -83,6 +89,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("hunyuan_vl_text", "head_dim", 128, "as above"),
     _set("lfm2_moe", "layer_types", ["full_attention" if i % 4 == 2 else "conv" for i in range(32)],
          "no default; attention in one layer of four, as in published models"),
+    _set("lw_detr", "projector_scale_factors", [1.0], "no scale by default; one, as in its smallest published models"),
     _set("ministral", "head_dim", 128, "no default; 4096 / 32 heads"),
     _set("moonshine_streaming", "num_key_value_heads", 8, "no default; one a head"),
     _set("nemotron", "num_key_value_heads", 48, "no default; one a head"),
@@ -113,6 +120,9 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("timm_backbone", "backbone", "resnet50", "no default"),
     _set("timm_wrapper", "num_classes", 1000, "no default"),
     _set("gemma3n_vision", "num_classes", 1000, "no default"),
+    _set("uvdoc", "backbone_config",
+         {"model_type": "uvdoc_backbone", "out_features": [f"stage{k}" for k in range(1, 7)]},
+         "its head joins all stages"),
     _set("wav2vec2-*", "vocab_size", 32, "no default; that of wav2vec2", "*ForCTC"),
     _set("xmod", "default_language", "en_XX", "the adapter of a language has to be chosen"),
 )  # fmt: skip
