@@ -105,7 +105,7 @@ def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool) -> 
     yield from (_Probe(sentence=f"with {item.sentence}", graph=item.graph) for item in found if item)
     kinds = ("number", *INSERTIONS) if whole_graphs else ("number",)
     found = [altered(variant.graph, kind, rng) for kind in kinds] if settings.has("D10.negatives") else []
-    yield from (_Probe(sentence=f"fires where {item.sentence}", graph=item.graph) for item in found if item)
+    yield from (_Probe(sentence=f"where {item.sentence}, a pass fires", graph=item.graph) for item in found if item)
 
 
 def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case) -> None:
