@@ -163,8 +163,8 @@ def disturbed(job: Job, rng: random.Random, pause_s: float, expected: list[tuple
 
 
 def strike(process: "subprocess.Popen[str]", role: str, job: Job, rng: random.Random) -> int:
-    """Kill a process of a role, one that is there or comes within half a minute; how many were met."""
-    deadline = time.monotonic() + 30
+    """Kill a process of a role, one that is there or comes in time; how many were met."""
+    deadline = time.monotonic() + PATIENCE_S
     victims = targets(process.pid, role, job)
     while not victims and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
