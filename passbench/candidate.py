@@ -159,7 +159,7 @@ class Candidate:
         pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
         try:
             done = rewrite_pass(gm, pattern, _arguments_of(module, gm), function)
-        except (PatternError, PassFailed, Rejected):
+        except (PatternError, PassFailed, Rejected, RuntimeError):
             raise
         except Exception as error:
             raise MatcherFault(error, pattern) from error

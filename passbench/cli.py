@@ -20,11 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from passbench import verbs
+from passbench.entries import read_entries
 from passbench.isolate import TemplateDied
 from passbench.report import print_report, score_lines
-from passbench.results import finished, prepare, read_results, write_results
+from passbench.results import finished, prepare, write_results
 from passbench.sandbox import LEVELS
-from passbench.score import PRESETS, Preset, score_task, summarise
+from passbench.score import PRESETS, Preset, summarise
 from passbench.submission import Submission
 from passbench.tasks import Shelf
 from schemas.rows import EvalResult, Task, TaskVariant, Verdict
@@ -172,8 +173,8 @@ def score(
     """Compute ES_t and the task score from stored results; scores of unequal settings are never averaged."""
     chosen = _preset(preset)
     try:
-        stored = read_results(results)
-        scores = [(item, score_task(item.rows, item.task, chosen, unit_speed=unit_speed)) for item in stored]
+        entries = read_entries(results, chosen, unit_speed=unit_speed)
+        scores = [(entry.stored, entry.score) for entry in entries]
     except (ValueError, OSError) as error:
         _fail(error)
     for item, found in scores:
