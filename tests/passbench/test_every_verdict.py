@@ -11,7 +11,7 @@ import torch
 
 import passbench.run
 import passbench.worker
-from passbench.clock import Plan, time_windows
+from passbench.clock import Plan, time_sessions
 from passbench.failure import describe_error
 from passbench.grading import Case
 from passbench.match import trace_pattern
@@ -73,7 +73,7 @@ def test_outputs_without_a_launch_are_an_integrity_fault(variants, tmp_path):
     assert row.verdict is Verdict.INTEGRITY and row.rule, row.detail
 
 
-def shaken(baseline, candidate, plan):
+def shaken(sessions, plan):
     """The clock on windows that sleep by turns on either side, far longer than they work."""
 
     def sleepy(side, first):
@@ -81,16 +81,17 @@ def shaken(baseline, candidate, plan):
 
         def window(count):
             side(count)
-            time.sleep(0.12 if next(turns) % 2 else 0.002)
+            time.sleep(0.03 if next(turns) % 2 else 0.001)
 
         return window
 
-    return time_windows(sleepy(baseline, 0), sleepy(candidate, 1), plan)
+    return time_sessions(((sleepy(one, 0), sleepy(two, 1)) for one, two in sessions), plan)
 
 
 def test_noise_larger_than_the_band_is_ambiguous_and_no_failure(variants, tmp_path, monkeypatch):
-    monkeypatch.setattr(passbench.run, "time_windows", shaken)
-    (row,) = graded(submission_at(tmp_path, GRAPH_PASS), variants[:1], replace(SETTINGS, plan=Plan(pairs=9)))
+    monkeypatch.setattr(passbench.run, "time_sessions", shaken)
+    plan = Plan(pairs=9, warmup=0, inner_us=1.0)
+    (row,) = graded(submission_at(tmp_path, GRAPH_PASS), variants[:1], replace(SETTINGS, plan=plan))
     assert row.verdict is Verdict.AMBIGUOUS_TIMING and "speed-up between" in row.detail, row.detail
     assert row.speedup is not None and row.ci_low < 0.9 and row.ci_high > 1.1
 
