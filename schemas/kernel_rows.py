@@ -1,11 +1,13 @@
 """Rows of what a compiler makes of a graph: its kernels, which nodes each computes, and how fast they should be.
 
-Is: `KernelMap` with its `Launch`es and `Unfused` pairs, `Estimate`; import them from `schemas.rows`, where all
-row types are. Reads and writes nothing.
+Is: `KernelMap` with its `Launch`es and `Unfused` pairs, `Kernel`, `Estimate`; import them from `schemas.rows`, where
+all row types are. Reads and writes nothing.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
+
+from schemas.text import Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,31 @@ class KernelMap:
     """All launches in order."""
     unfused: tuple[Unfused, ...]
     """Pairs that share data, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One distinct kernel that Inductor generated for a graph."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("graph", "target", "name")
+    graph: str
+    """KernelMap.graph."""
+    target: str
+    """KernelMap.target."""
+    name: str
+    """Its name in the generated module."""
+    launches: int
+    """How often the graph launches it."""
+    source: Text
+    """Its generated source, decorators included."""
+    registers: int | None
+    """Registers a thread, from an offline compilation for the target; None if it was not compiled."""
+    spilled_bytes: int | None
+    """Bytes a thread spills (stores and loads); None if it was not compiled."""
+    shared_bytes: int | None
+    """Static shared memory, bytes; None if it was not compiled."""
+    problem: str
+    """Why it does not compile for the target; empty if it does or was not tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

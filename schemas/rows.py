@@ -11,7 +11,7 @@ tail in `schemas.longtail_rows`, the kinds of failure in `schemas.failures`.
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, NewType, Protocol
+from typing import ClassVar, Protocol
 
 import xxhash
 
@@ -22,16 +22,15 @@ from schemas.failures import ADVICE as ADVICE
 from schemas.failures import FailureKind as FailureKind
 from schemas.graph import Graph
 from schemas.kernel_rows import Estimate as Estimate
+from schemas.kernel_rows import Kernel as Kernel
 from schemas.kernel_rows import KernelMap as KernelMap
 from schemas.kernel_rows import Launch as Launch
 from schemas.kernel_rows import Unfused as Unfused
 from schemas.longtail_rows import LongTail as LongTail
+from schemas.text import Text as Text
 
 SCHEMA_VERSION = "2"
 """Version of all row types together; a change of any field raises it."""
-
-Text = NewType("Text", str)
-"""A long text: `large_string` in Arrow."""
 
 
 class Row(Protocol):
@@ -491,31 +490,6 @@ class EvalResult:
             raise ValueError(f"a result with verdict {self.verdict} needs the tolerance level it is correct from")
         if self.speedup is not None and not self.speedup > 0:
             raise ValueError(f"a speed-up is positive, not {self.speedup}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
-    """One distinct kernel that Inductor generated for a graph."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("graph", "target", "name")
-    graph: str
-    """KernelMap.graph."""
-    target: str
-    """KernelMap.target."""
-    name: str
-    """Its name in the generated module."""
-    launches: int
-    """How often the graph launches it."""
-    source: Text
-    """Its generated source, decorators included."""
-    registers: int | None
-    """Registers a thread, from an offline compilation for the target; None if it was not compiled."""
-    spilled_bytes: int | None
-    """Bytes a thread spills (stores and loads); None if it was not compiled."""
-    shared_bytes: int | None
-    """Static shared memory, bytes; None if it was not compiled."""
-    problem: str
-    """Why it does not compile for the target; empty if it does or was not tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
