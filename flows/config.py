@@ -69,7 +69,12 @@ PRESETS: Mapping[str, BuildConfig] = {
     "small": BuildConfig(
         limit=3,
         select=("bert/BertModel", "gpt2/GPT2Model", "timm/resnet18"),
-        settings={"picks": {"limit": 4}, "profiles": {"max_seconds": 0.3}, "candidates": {"task_limit": 4}},
+        settings={
+            "picks": {"limit": 4},
+            "kernel_maps": {"limit": 1},
+            "profiles": {"max_seconds": 0.3},
+            "candidates": {"task_limit": 4},
+        },
     ),
 }
 """default: about 40 architectures. small: three, for a first look and for tests."""
