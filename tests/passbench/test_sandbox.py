@@ -106,12 +106,13 @@ def test_writing_outside_scratch_fails_and_inside_works(strong, tmp_path):
 def test_a_local_server_cannot_be_reached(strong, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         call = f"socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 5)"
-        assert guest("limits", tmp_path, call)[2] == "done"
+        assert guest("process", tmp_path, call)[2] == "done"
         for level in ("landlock", "namespaces") if landlock_version() >= 4 else ():
             assert guest(level, tmp_path, call)[2].startswith("PermissionError")
     datagram = "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))"
-    assert guest("landlock", tmp_path, datagram)[2] == "done"
-    assert "Network is unreachable" in guest(strong, tmp_path, datagram)[2]
+    assert guest("process", tmp_path, datagram)[2] == "done"
+    for level in ("limits", "landlock", strong):  # the filter refuses the socket itself
+        assert guest(level, tmp_path, datagram)[2].startswith("PermissionError")
 
 
 def test_another_process_can_be_neither_signalled_nor_read(strong, tmp_path):
