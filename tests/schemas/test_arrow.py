@@ -39,6 +39,8 @@ def strategy(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(hint)
     if hasattr(hint, "__dataclass_fields__"):
         return rows(hint)
+    if type(None) in get_args(hint):
+        return st.none() | strategy(get_args(hint)[0])
     simple = {str: NAMES, Text: NAMES, int: st.integers(-(2**63), 2**63 - 1), bool: st.booleans()}
     return simple.get(hint, st.floats(allow_nan=False))
 
