@@ -124,11 +124,11 @@ def one(job: Path) -> None:
     torch.set_num_threads(1)
     with torch.no_grad():
         reference = Reference({"graph": asked["graph"]}, "cpu")
-        candidate = Candidate({**asked, "wrapped": wrapped, "max_functions": 1}, "cpu")
+        candidate = Candidate({**asked, "wrapped": wrapped, "max_functions": 1, "off": []}, "cpu")
         seeds = [*range(DRAWS), 0, 1]
         right = True
         for index, seed in enumerate(seeds):
-            header, blobs = reference.run(seed)
+            header, blobs = reference.run({"seed": seed})
             candidate.run({"seed": seed, "changes": [], **({"before": 0} if index == DRAWS + 1 else {})})
             answer, found = candidate.read(index)
             split = header["split"]
