@@ -35,7 +35,7 @@ class Census(TorchDispatchMode):
     def __init__(self, *, poison: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.poison, self.resting = poison, False
-        self.operators: list[str] = []
+        self.operators: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
@@ -43,7 +43,7 @@ class Census(TorchDispatchMode):
         if self.resting:
             return found
         if name not in ALLOWED:
-            self.operators.append(name)
+            self.operators.add(name)
         if name in UNINITIALISED and self.poison:
             for leaf in pytree.tree_leaves(found):
                 spoil(leaf)

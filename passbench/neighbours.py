@@ -38,10 +38,12 @@ class Neighbour:
 
 # --- other sizes ----------------------------------------------------------------------------------------------------
 def resized(graph: Graph, rng: random.Random) -> Neighbour | None:
-    """The graph with all free sizes of its inputs drawn anew; None if it has none or does not run so."""
+    """The graph with all free sizes of its inputs drawn anew, all larger or all smaller, so that no number of elements
+    stays by chance; None if it has none or does not run so."""
     sizes = free_sizes(graph)
+    larger = rng.random() < 0.5
     for some in (sizes, *([size] for size in sizes)):
-        found = _with_other(graph, {size: _another(size, rng) for size in some})
+        found = _with_other(graph, {size: _another(size, rng, larger=larger or min(some) < 3) for size in some})
         if found is not None:
             return found
     return None
@@ -74,8 +76,8 @@ def free_sizes(graph: Graph) -> list[int]:
     return sorted(size for size in wanted - fixed if size > 1)
 
 
-def _another(size: int, rng: random.Random) -> int:
-    return rng.choice([n for n in (size - 1, size + 1, size + 3, 2 * size, size // 2) if n > 1 and n != size])
+def _another(size: int, rng: random.Random, *, larger: bool) -> int:
+    return rng.choice((size + 1, size + 3, 2 * size) if larger else (size - 1, size - size // 3))
 
 
 def _with_sizes(spec: TensorSpec, chosen: dict[int, int]) -> TensorSpec | None:

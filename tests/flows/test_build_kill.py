@@ -16,7 +16,7 @@ from flows.stages import STAGES
 
 pytestmark = pytest.mark.build
 ROOT = Path(__file__).resolve().parent.parent.parent
-MEASURED = ("profiles", "environments", "profiles.failures")
+MEASURED = ("profiles", "environments", "profiles.failures", "longtail")
 """Tables that hold measurements."""
 MIDDLE = {"table": "written", "item": "item"}
 """Where the middle of a stage is: written but not yet renamed, or after one item of a shard."""
