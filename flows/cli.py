@@ -78,6 +78,12 @@ def _one_line_errors(debug: bool) -> Any:
         message = " ".join(str(error).split())
         Console(stderr=True).print(f"error: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(2) from error
+    except ModuleNotFoundError as error:
+        if debug:
+            traceback.print_exc()
+        message = f'error: {error.name} is not installed; a build needs pip install ".[build,zoo]"'
+        Console(stderr=True).print(message, style="red", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         Console(stderr=True).print("stopped; the same command continues where it stopped", style="yellow")
         raise typer.Exit(130) from error

@@ -16,8 +16,8 @@ from flows.orchestrate import configured_server
 from flows.report import LIBRARIES, machine, versions
 
 MORE = {
-    "torchvision": ('(pip install -e ".[zoo]" adds about 107 architectures)',),
-    "diffusers": ('(pip install -e ".[zoo]" adds about 150 architectures)',),
+    "torchvision": "about 107 architectures",
+    "diffusers": "about 150 architectures",
 }
 """Distributions that a default build can do without, and what they add."""
 NEEDED = ("torch", "transformers", "timm", "pyarrow", "xxhash", "networkx", "prefect")
@@ -57,7 +57,7 @@ def _packages() -> list[Check]:
         Check(
             name=name,
             ok=name in known or name not in NEEDED,
-            found=known.get(name, f'absent: {MORE[name]} with pip install -e ".[zoo]"' if name in MORE else "absent"),
+            found=known.get(name, f'absent; pip install -e ".[zoo]" adds {MORE[name]}' if name in MORE else "absent"),
             advice='pip install -e ".[build,zoo]"',
         )
         for name in LIBRARIES

@@ -155,7 +155,7 @@ def _span(span: Span, across: _Scale, y: float, names: int) -> list[str]:
     if span.value is not None:
         parts.append(f'<circle class="dot {span.style}" cx="{across.at(span.value):.1f}" cy="{y}" r="4.5"/>')
     if span.note:
-        parts.append(_text(names + 8, y + 4, span.note, "start", "bad" if span.style == "bad" else "tick"))
+        parts.append(_text(names + 8, y + 4, span.note, "start", "bad halo" if span.style == "bad" else "halo"))
     return parts
 
 

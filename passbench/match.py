@@ -66,14 +66,14 @@ class Attempt:
 
     nodes: dict[Node, Any] = field(default_factory=dict)
     steps: int = 0
-    best: int = -1
+    best: tuple[int, bool] = (-1, False)
     agreed: int = 0
     """Steps of the pattern that had found their place by then."""
     why: str = ""
 
-    def fail(self, why: str) -> bool:
-        """Note a failure if it came later in the pattern than all before; always False."""
-        depth = len(self.nodes)
+    def fail(self, why: str, *, call: bool = False) -> bool:
+        """Note a failure if it came later in the pattern than all before, or as late but at a call; always False."""
+        depth = len(self.nodes), call
         if depth > self.best:
             self.best, self.why = depth, why
             self.agreed = sum(node.op.startswith("call_") for node in self.nodes)
@@ -170,13 +170,14 @@ def _agrees(wanted: Any, value: Any, attempt: Attempt) -> bool:
         return _literals_agree(wanted, value, attempt)
     if wanted in attempt.nodes:
         return _equal(attempt.nodes[wanted], value) or attempt.fail(
-            f"{wanted.name} stands for {attempt.nodes[wanted]!r} and for {value!r}"
+            f"{wanted.name} stands for {attempt.nodes[wanted]!r} and for {value!r} (operand order counts)"
         )
     if wanted.op == "placeholder":
         attempt.nodes[wanted] = value
         return True
     if not isinstance(value, Node) or not _same_callee(wanted, value):
-        return attempt.fail(f"the pattern has {callee(wanted)} where the graph has {_describe(value)}")
+        is_call = isinstance(value, Node) and value.op.startswith("call_")
+        return attempt.fail(f"the pattern has {callee(wanted)} where the graph has {_describe(value)}", call=is_call)
     if value in attempt.nodes.values():
         return attempt.fail(f"{value.name} would stand for two steps of the pattern")
     left, right = normal_arguments(wanted), normal_arguments(value)

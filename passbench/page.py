@@ -130,8 +130,9 @@ def _es_card(entries: Sequence[Entry]) -> str:
             # an interval of a geometric mean of numbers between b and the largest speed-up ends there as well
             low, high = math.exp(max(found.low, min(logs))), math.exp(min(found.high, max(logs)))
             band.append((float(level), low, high))
+    top = max([1.0, *(y for _, y in points), *(high for _, _, high in band)])
     chart = curves([Curve(name="ES_t", points=points, band=band)], Axis(title="tolerance level t"),
-                   Axis(title="ES_t", log=True))  # fmt: skip
+                   Axis(title="ES_t", log=True, high=1.15 * top))  # fmt: skip
     over = "tasks" if len(entries) > 1 else "subgraphs of the one task"
     note = f"Band: 95% bootstrap over {over}." if band else "Too few tasks for a band."
     return card("Error-aware speed-up", chart, f"{note} From t = 1 on failures are tolerated class by class.")

@@ -27,7 +27,7 @@ line-height:1.35}
 font-size:13px;margin:6px 0 0}
 svg.chart{width:100%;height:auto;display:block}svg.graph{max-width:720px;width:100%;height:auto;display:block}
 svg text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:var(--soft)}
-svg .title{fill:var(--soft)}
+svg .title{fill:var(--soft)}.halo{paint-order:stroke;stroke:var(--card);stroke-width:6px}
 svg .name{fill:var(--ink)}svg text.bad{fill:var(--poor)}.chart .grid{stroke:var(--line);stroke-width:1}
 .limit{stroke:var(--soft);stroke-dasharray:4 4;fill:none;stroke-width:1.2}.line{fill:none;stroke-width:2.2;
 stroke-linejoin:round}

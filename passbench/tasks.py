@@ -58,7 +58,8 @@ def find_task(tasks: Sequence[Task], text: str) -> Task:
     shown = "; ".join(f"{task.task_id[:12]} {task.title}" for task in (found or tasks)[:8])
     more = f" and {len(found or tasks) - 8} more" if len(found or tasks) > 8 else ""
     if found:
-        raise ValueError(f"{text!r} names {len(found)} tasks; give a task id: {shown}{more}")
+        how = "names" if exact else "is no task's title, but part of the titles of"
+        raise ValueError(f"{text!r} {how} {len(found)} tasks; choose one with its id (run: --task ID): {shown}{more}")
     raise ValueError(f"no task is named {text!r}; there are {len(tasks)}: {shown}{more}")
 
 

@@ -76,7 +76,7 @@ def test_tasks_are_found_by_id_beginning_title_and_structure(variants):
     assert all(find_task([task], text) is task for text in (TASK_ID, TASK_ID[:6], "add > relu", "relu", "structure-1"))
     with pytest.raises(ValueError, match="no task is named 'gelu'; there are 1"):
         find_task([task], "gelu")
-    with pytest.raises(ValueError, match="names 2 tasks"):
+    with pytest.raises(ValueError, match="titles of 2 tasks"):
         find_task([task, task_of(variants, title="add > relu > add")], "rel")
 
 
