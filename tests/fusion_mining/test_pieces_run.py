@@ -213,7 +213,8 @@ def test_a_piece_is_profiled_correctness_first(block: Graph):
     assert torch.get_num_threads() == threads
     assert isinstance(place, Environment)
     assert isinstance(row, Profile)
-    assert (row.status, row.recompiles, row.pairs) == (ProfileStatus.MEASURED, 0, 5)
+    assert (row.status, row.recompiles) == (ProfileStatus.MEASURED, 0)
+    assert row.pairs in (5, 10), "an ambiguous round is repeated once"
     assert place.threads == 1
     assert row.environment == place.environment
     assert row.eager_us > 0
