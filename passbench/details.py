@@ -88,7 +88,7 @@ class Details:
 
     @property
     def noise(self) -> float | None:
-        """The A/A noise floor of this session; see `noise_floor`."""
+        """The A/A noise floor of these timings; see `noise_floor`."""
         return noise_floor([item.eager_us for item in self.times])
 
 
