@@ -67,6 +67,7 @@ class Candidate:
         self.diagnosis: list[str] = []
         self.failure: BaseException | None = None
         self.held: list[list[Any]] = []
+        self.last: list[Any] = []
         self.rewrite: dict[str, Outline] = {}
         self.loaded = loaded or Loaded(request)
         compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
@@ -79,15 +80,13 @@ class Candidate:
     def run(self, request: Header) -> Header:
         """Call on fresh inputs and hold the outputs unread; facts of the call; raises what passes or kernels raise.
 
-        With "before", the call is the second on the same input tensors: the first had the contents of that seed.
+        With "refill", the call is on the input tensors of the call before, which get new contents.
         """
-        seed: int = request["seed"]
-        inputs = self.inputs(request, request.get("before", seed))
+        inputs = self.inputs(request, request["seed"])
         past = [value for outputs in self.held for value in outputs if isinstance(value, torch.Tensor)]
-        if "before" in request:
-            first = self.called(inputs)
-            past += [value for value in first if isinstance(value, torch.Tensor)]
-            inputs = refill(inputs, self.inputs(request, seed))
+        if request.get("refill"):
+            inputs = refill(self.last, inputs)
+        self.last = inputs
         watch, launches, census = Watch(inputs), self.loaded.launches, self.loaded.census
         already = launches.count
         census.operators.clear()

@@ -1,7 +1,7 @@
 """What is asked of a candidate beyond its graded draws: other inputs, other graphs, and a loop like the timed one.
 
     probe(grader, child, variant, case)          # moods of inputs, hidden sizes, graphs that a pass must tell apart
-    rehearse(grader, child, case)                # layer D8: outputs of secretly chosen calls of an unwatched loop
+    rehearse(grader, child, case, timed=True)    # layer D8: outputs of secretly chosen calls of an unwatched loop
 
 Both leave the case alone if nothing is wrong. Probes are drawn after the submission is frozen. On a graph that no pass
 fires on there is nothing to be wrong; where the reference cannot follow a probe, or gives what is not finite, the probe
@@ -154,8 +154,12 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
 
 
 # --- a loop like the timed one --------------------------------------------------------------------------------------
-def rehearse(grader: Grader, child: Child, case: Case) -> None:
-    """Two windows on new inputs, one of them counted; settles the case if outputs of either are wrong."""
+def rehearse(grader: Grader, child: Child, case: Case, *, timed: bool) -> None:
+    """Two windows on new inputs, one of them counted; settles the case if outputs of either are wrong.
+
+    Where nothing is timed there is no loop that these could be mistaken for, and they are as short as shows a pass
+    that computes at every other call.
+    """
     draw = grader.draw({"seed": secrets.randbits(62)})
     if draw.facts["changed"]:
         return  # every call of a window would begin where the one before left off
@@ -163,7 +167,7 @@ def rehearse(grader: Grader, child: Child, case: Case) -> None:
         return
     counted = grader.settings.has("D10.launch") and grader.facts.uses_triton and not grader.facts.whole_graphs
     for watched in random.Random(secrets.randbits(62)).sample([False, True], 2):
-        count = 2 + secrets.randbelow(3)
+        count = 2 + (secrets.randbelow(3) if timed else 0)
         keep = {"do": "window", "count": count, "keep": secrets.randbelow(count), "watched": watched}
         answer = grader.ask_candidate(child, keep, case)
         if answer is None:

@@ -183,11 +183,13 @@ class _Grader:
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
                     self.haunt(variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
-                    rehearse(self, candidate, case)
+                    rehearse(self, candidate, case, timed=speed_measured)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
                     self.time(candidate, case, variant, draws[0])
                     if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
-                        rehearse(self, candidate, case)  # what was skipped in the timed loop may be skipped still
+                        rehearse(
+                            self, candidate, case, timed=True
+                        )  # what was skipped in the timed loop may be skipped still
                 if case.verdict in CORRECT_VERDICTS:
                     self.finish(candidate, case)
             finally:
@@ -283,8 +285,8 @@ class _Grader:
             return
         calls: list[tuple[Draw, Header]] = [(draw, {}) for draw in [*draws, draws[0]]]
         if self.settings.has("D6.refill"):
-            # Last the same input tensors with other contents: an answer kept by address or identity is a wrong one.
-            calls.append((draws[-1], {"before": draws[0].request["seed"]}))
+            # The input tensors of that repeat with other contents: an answer kept by address or identity is wrong.
+            calls.append((draws[-1], {"refill": True}))
         outputs: list[list[Any]] = []
         for draw, more in calls:
             call = {"do": "run", **draw.request, "changes": draw.facts["changed"], **more}

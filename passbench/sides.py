@@ -86,7 +86,8 @@ class _Pair:
         if self.case.verdict is Verdict.PASSED:
             judge_kept(self.grader, self.child, [self.draw] * self.kept, self.case)
         if self.case.verdict is Verdict.PASSED and self.grader.settings.has("D8.timed"):
-            rehearse(self.grader, self.child, self.case)  # what was skipped in the timed loop may be skipped still
+            # What was skipped in the timed loop may be skipped still.
+            rehearse(self.grader, self.child, self.case, timed=True)
         if self.case.verdict is not Verdict.PASSED:
             raise SideFailed
 

@@ -30,6 +30,7 @@ from passbench.candidate import Candidate, inputs_of
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
+from passbench.interpreter import streamline
 from passbench.match import PatternError, rewrite_pass
 from passbench.matcher_fault import rebuilt
 from passbench.oracle import oracle_outputs
@@ -276,8 +277,11 @@ def _tripwire(request: Header, start: Header) -> Tripwire:
 
 
 def _warm_up() -> None:
-    """Have Dynamo import what it needs once, before any child is forked; touches no GPU."""
-    torch.compile(lambda value: value + 1, backend="eager")(torch.ones(1))
+    """Have Dynamo and the interpreter import what they need once, before any child is forked; touches no GPU."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        streamline()
+    small = torch.fx.symbolic_trace(torch.nn.functional.relu)
+    torch.compile(small, backend="eager", dynamic=False, fullgraph=True)(torch.ones(2))
     torch._dynamo.reset()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page that holds an object
