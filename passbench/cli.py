@@ -30,6 +30,7 @@ from passbench.submission import Submission
 from passbench.tasks import Shelf
 from schemas.rows import EvalResult, Task, TaskVariant, Verdict
 from schemas.source import source_of
+from schemas.text import counted
 
 if TYPE_CHECKING:
     from passbench.run import Settings
@@ -74,7 +75,7 @@ def list_tasks(
         for task in rows:
             typer.echo(json.dumps(asdict(task)))
         return
-    table = Table(title=f"{len(rows)} tasks in {tasks}", title_justify="left")
+    table = Table(title=f"{counted(len(rows), 'task')} in {tasks}", title_justify="left")
     for name in ("task", "variants", "split", "title"):
         table.add_column(name)
     for task in rows:
@@ -194,7 +195,7 @@ def score(
             _fail(error)
         known = total.ci_low is not None and total.ci_high is not None
         ends = f"95% interval {total.ci_low:.3f} to {total.ci_high:.3f}" if known else "too few for an interval"
-        typer.echo(f"{total.tasks} tasks: {total.score:.3f} ({ends})")
+        typer.echo(f"{counted(total.tasks, 'task')}: {total.score:.3f} ({ends})")
 
 
 def _device(name: str) -> str:

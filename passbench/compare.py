@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from passbench.bootstrap import Interval, mean_interval
 from passbench.entries import Conditions, Entry, common, differences
 from passbench.score import TaskScore
+from schemas.text import counted
 
 MAX_NAMED = 3
 """Most tasks that a refusal names."""
@@ -104,7 +105,7 @@ def lines_of(found: Paired) -> list[str]:
     """A comparison for people, one line each."""
     lines = [f"A  {found.a}", f"B  {found.b}"]
     ends = "" if found.interval is None else f"  95% interval {found.interval.low:.3f} to {found.interval.high:.3f}"
-    lines.append(f"score A / B over {len(found.tasks)} tasks: {found.ratio:.3f}{ends}: {found.verdict}")
+    lines.append(f"score A / B over {counted(len(found.tasks), 'task')}: {found.ratio:.3f}{ends}: {found.verdict}")
     for item in found.beside:
         ends = "" if item.interval is None else f"  [{item.interval.low:+.3f}, {item.interval.high:+.3f}]"
         lines.append(f"{item.name}, A less B: {item.value:+.3f}{ends}")

@@ -16,6 +16,7 @@ from passbench.compare import Paired, compare
 from passbench.entries import Conditions, Entry, differences, read_entries
 from passbench.page import card, document, geometric, mean, number
 from passbench.score import Preset, Summary, summarise
+from schemas.text import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ def leaderboard(boards: Sequence[Board]) -> str:
     parts = [f"<header><h1>PassBench</h1><p>{about}</p></header>"]
     for place, board in enumerate(boards):
         tasks = len(board.lines[0].entries)
-        title = f"{tasks} task{'s' if tasks != 1 else ''}, {board.conditions.device}, preset {board.conditions.preset}"
+        title = f"{counted(tasks, 'task')}, {board.conditions.device}, preset {board.conditions.preset}"
         parts.append(card(title, _table(board), _why(boards[0], board) if place else "", wide=True))
     return document("PassBench leaderboard", "".join(parts))
 
