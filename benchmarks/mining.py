@@ -8,9 +8,11 @@ Reads a run; prints. Each part is a module of its own that can be run alone and 
 
 | key                | meaning                                                                                    |
 |--------------------|--------------------------------------------------------------------------------------------|
-| candidates_per_s   | convex connected sets grown and judged a processor second; what is admitted gets its key   |
+| candidates_per_s   | convex connected sets judged a processor second, shifts of folded ones included; what is   |
+|                    | admitted gets its key                                                                      |
+| grown_per_s        | those that were grown themselves                                                           |
 | pieces_per_s       | admitted pieces with canonical key a processor second, in the same run                     |
-| linear_fit_r2      | r squared of seconds = a + b * candidates within one graph, limits of growth raised        |
+| linear_fit_r2      | r squared of seconds = a + b * grown sets within one graph, limits of growth raised        |
 """
 
 import argparse
@@ -26,7 +28,7 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.mining_maps import row_of, sample_of
-from fusion_mining import grow
+from fusion_mining import grow as growth
 from fusion_mining.grow import GrowConfig
 from fusion_mining.mine import MineConfig, mine
 from schemas.rows import CanonicalGraph, Occurrence
@@ -38,21 +40,23 @@ CAPS = (100, 300, 1000, 2000, 4000, 8000)
 """Limits of growth (`GrowConfig.max_sets`) of the linear fit."""
 
 
-def counted(row: CanonicalGraph, config: MineConfig) -> tuple[int, int, float]:
-    """(candidates, pieces, processor seconds) of mining one graph, keys included."""
-    levels: list[int] = []
-    larger = grow._larger
+def counted(row: CanonicalGraph, config: MineConfig) -> tuple[int, int, int, float]:
+    """(candidates, those grown, pieces, processor seconds) of mining one graph, keys included."""
+    levels: list[tuple[Any, Any]] = []
+    larger = growth._larger
 
     def noted(*args: Any) -> Any:
         found = larger(*args)
-        levels.append(len(found))
+        levels.append((args[1], found))
         return found
 
-    with patch.object(grow, "_larger", noted):
+    with patch.object(growth, "_larger", noted):
         began = time.process_time()
         found = list(mine(row, config))
         took = time.process_time() - began
-    return sum(levels), sum(item.repeats for item in found if isinstance(item, Occurrence)), took
+    sets = sum(1 + folds.repeats(item.piece) for folds, level in levels for item in level)
+    grown = sum(len(level) for _, level in levels)
+    return sets, grown, sum(item.repeats for item in found if isinstance(item, Occurrence)), took
 
 
 def enumeration(run: Path, size: int, seed: int) -> dict[str, Any]:
@@ -60,20 +64,21 @@ def enumeration(run: Path, size: int, seed: int) -> dict[str, Any]:
     rows = [row_of(run, key) for key, _ in sample_of(run, size, seed)]
     random.Random(seed).shuffle(rows)
     points = np.array([counted(row, MineConfig()) for row in rows], dtype=float)
-    sets, pieces, seconds = points.T
-    largest = rows[int(sets.argmax())]
+    sets, grown, pieces, seconds = points.T
+    largest = rows[int(grown.argmax())]
     capped = [counted(largest, MineConfig(grow=GrowConfig(max_sets=cap))) for cap in CAPS]
     return {
         "enumerated_graphs": len(rows), "candidates": int(sets.sum()),
         "candidates_per_s": round(float(sets.sum() / seconds.sum())),
+        "grown_per_s": round(float(grown.sum() / seconds.sum())),
         "pieces_per_s": round(float(pieces.sum() / seconds.sum())),
-        "linear_fit_r2": fit([(found, took) for found, _, took in capped]),
-        "linear_points": [[found, round(took, 3)] for found, _, took in capped],
+        "linear_fit_r2": fit([(found, took) for _, found, _, took in capped]),
+        "linear_points": [[found, round(took, 3)] for _, found, _, took in capped],
     }  # fmt: skip
 
 
 def fit(points: list[tuple[int, float]]) -> float:
-    """r squared of seconds = a + b * candidates."""
+    """r squared of seconds = a + b * sets."""
     sets, seconds = np.array(points, dtype=float).T
     slope, offset = np.polyfit(sets, seconds, 1)
     left = float(((seconds - slope * sets - offset) ** 2).sum())

@@ -21,8 +21,10 @@ twice inside. Views, tuple reads and dropout outside training are free: they do 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fusion_mining.cut import can_be_edge
+from fusion_mining.fold import Stretch
 from fusion_mining.op_classes import classes_of, is_compute, is_fusible
 from schemas.graph import CONSTANT, SUBGRAPH, Graph
 
@@ -61,8 +63,17 @@ class Found:
 
     sets: tuple[tuple[int, ...], ...]
     """Node indices of each piece, ascending; small pieces first, then by indices."""
+    shifts: tuple[tuple[int, int], ...]
+    """For each piece (distance, number of more places that far apart from one another)."""
     capped: bool
     """Whether the search was cut short by `max_sets`."""
+
+    @property
+    def places(self) -> Iterator[tuple[int, ...]]:
+        """Node indices of every piece at every place."""
+        for nodes, (step, more) in zip(self.sets, self.shifts, strict=True):
+            for shift in range(0, step * more + 1, step or 1):
+                yield tuple([index + shift for index in nodes])
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -103,18 +114,19 @@ class Wiring:
         """Whether a node reads a hub of a piece, or is a hub that the piece reads."""
         return bool(self.reads[node] & self.hubs & piece or (self.hubs >> node & 1 and self.users[node] & piece))
 
-    def stays_convex(self, piece: int, above: int, below: int, node: int) -> bool:
-        """Whether a convex piece with the given ancestors and descendants stays convex with one more node."""
-        outside = ~(piece | 1 << node)
-        return not (self.below[node] & above & outside or self.above[node] & below & outside)
-
     def closure(self, piece: int, above: int, below: int, node: int) -> int:
         """The smallest convex set that holds a convex piece and one more node."""
         return piece | 1 << node | self.below[node] & above | self.above[node] & below
 
     def outputs(self, piece: int) -> int:
         """The nodes of a piece that are read outside it."""
-        return _mask(i for i in bits(piece) if self.users[i] & ~piece)
+        found, rest, outside = 0, piece, ~piece
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
+            if self.users[bit.bit_length() - 1] & outside:
+                found |= bit
+        return found
 
     def inputs(self, piece: int) -> int:
         """The nodes outside a piece that it reads, constants left out."""
@@ -137,6 +149,10 @@ class Wiring:
         """Whether a convex connected set is a piece."""
         if (piece & self.compute).bit_count() < min_ops or self.dangling(piece):
             return False
+        return self.is_bounded(piece, max_inputs, max_outputs)
+
+    def is_bounded(self, piece: int, max_inputs: int, max_outputs: int) -> bool:
+        """Whether a set has some inputs and outputs, not too many, each of which may be at the edge of a piece."""
         inputs, outputs = self.inputs(piece), self.outputs(piece)
         small = 0 < inputs.bit_count() <= max_inputs and 0 < outputs.bit_count() <= max_outputs
         return small and not (inputs | outputs) & ~self.edge
@@ -149,66 +165,168 @@ def _mask(indices: Iterator[int] | Sequence[int]) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Grown:
-    """A convex connected set on its way."""
+class _Grown(NamedTuple):
+    """A convex connected set on its way, with what all its nodes have together."""
 
     piece: int
     above: int
     below: int
     near: int
+    reads: int
+    users: int
 
 
-def grow(graph: Graph, config: GrowConfig, wiring: Wiring | None = None) -> Found:
-    """All pieces within the limits of the configuration (a seeded sample where there are too many)."""
-    wires = wiring or Wiring(graph, config)
-    rng = random.Random(config.seed)
-    level = [_single(wires, index) for index in bits(wires.fusible)]
-    pieces: list[int] = []
-    capped = False
-    for _ in range(config.max_nodes - 1):
-        level = _larger(wires, level, config.max_ops)
-        pieces += [
-            item.piece for item in level
-            if wires.admits(item.piece, config.min_ops, config.max_inputs, config.max_outputs)
-        ]  # fmt: skip
-        if len(level) > config.max_sets:
-            capped = True
-            level = [level[k] for k in sorted(rng.sample(range(len(level)), config.max_sets))]
-        if not level:
-            break
-    return _found(pieces, capped)
+class _Wider(NamedTuple):
+    """A convex connected set of one node more: what it was grown from, and the node."""
+
+    piece: int
+    grown: _Grown
+    added: int
 
 
-def _single(wires: Wiring, index: int) -> _Grown:
-    return _Grown(1 << index, wires.above[index], wires.below[index], wires.near[index])
+class _Folds:
+    """The stretches of a graph as masks. A set stands for its shifts by whole periods, and begins in the first one."""
+
+    def __init__(self, wires: Wiring, stretches: Sequence[Stretch]) -> None:
+        self.stretches = stretches
+        self.later = 0
+        """Nodes that are like one a period earlier."""
+        self._of: dict[int, int] = {}
+        self._edges: list[tuple[int, int, int]] = []
+        for number, item in enumerate(stretches):
+            first = item.start + item.period
+            self.later |= _mask(range(first, item.stop))
+            self._of.update(dict.fromkeys(range(item.start, first), number))
+            outer = ~_mask(range(first, item.stop))
+            exits = _mask(i for i in range(first, item.stop) if wires.near[i] & outer)
+            shifts = range(item.period, item.stop - item.start, item.period)
+            self._edges.append((outer, exits, _union(exits >> shift for shift in shifts)))
+
+    def repeats(self, piece: int) -> int:
+        """How often a set that begins in a first period, or in none, stands again."""
+        number = self._of.get((piece & -piece).bit_length() - 1)
+        if number is None:
+            return 0
+        item = self.stretches[number]
+        return max(0, (item.stop - piece.bit_length()) // item.period)
+
+    def step(self, piece: int) -> int:
+        """The period of a set that begins in a first one."""
+        number = self._of.get((piece & -piece).bit_length() - 1)
+        return self.stretches[number].period if number is not None else 0
+
+    def later_steps(self, wires: Wiring, item: _Grown) -> Iterator[tuple[_Grown, int]]:
+        """(a set at a later place, nodes near it before the second period or after the last), where there are any."""
+        number = self._of.get((item.piece & -item.piece).bit_length() - 1)
+        if number is None or not item.piece & self._edges[number][2]:
+            return
+        outer, exits, _ = self._edges[number]
+        step, moved = self.stretches[number].period, item.piece
+        for _ in range(self.repeats(moved)):
+            moved <<= step
+            touching = moved & exits
+            near = _union(wires.near[index] for index in bits(touching)) & outer & ~moved if touching else 0
+            if near:
+                yield _gathered(wires, moved), near
 
 
-def _larger(wires: Wiring, level: list[_Grown], max_ops: int) -> list[_Grown]:
-    """All convex sets with one node more than those of a level, each once."""
-    seen: set[int] = set()
-    found = []
-    for item in level:
-        full = (item.piece & wires.compute).bit_count() >= max_ops
-        candidates = item.near & ~item.piece & (~wires.compute if full else -1)
-        for index in bits(candidates):
-            piece = item.piece | 1 << index
-            if piece in seen:
-                continue
-            seen.add(piece)
-            if wires.meets_hub(item.piece, index):
-                continue
-            if wires.stays_convex(item.piece, item.above, item.below, index):
-                found.append(
-                    _Grown(piece, item.above | wires.above[index], item.below | wires.below[index],
-                           item.near | wires.near[index])
-                )  # fmt: skip
+def _union(masks: Iterator[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
     return found
 
 
-def _found(pieces: Sequence[int], capped: bool) -> Found:
-    sets = sorted({tuple(bits(piece)) for piece in pieces}, key=lambda nodes: (len(nodes), nodes))
-    return Found(sets=tuple(sets), capped=capped)
+def grow(graph: Graph, config: GrowConfig, wiring: Wiring | None = None, stretches: Sequence[Stretch] = ()) -> Found:
+    """All pieces within the limits of the configuration (a seeded sample where there are too many).
+
+    With stretches (`fold.stretches`) only sets that begin in a first period are grown, each for all its shifts.
+    """
+    wires = wiring or Wiring(graph, config)
+    folds = _Folds(wires, stretches)
+    rng = random.Random(config.seed)
+    level = [_gathered(wires, 1 << index) for index in bits(wires.fusible & ~folds.later)]
+    pieces: list[int] = []
+    capped = False
+    for _ in range(config.max_nodes - 1):
+        wider = _larger(wires, folds, level, config.max_ops)
+        pieces += [item.piece for item in wider if _is_piece(wires, item, config)]
+        if len(wider) > config.max_sets:
+            capped = True
+            wider = [wider[k] for k in sorted(rng.sample(range(len(wider)), config.max_sets))]
+        if not wider:
+            break
+        level = [_joined(wires, item) for item in wider]
+    return _found(pieces, capped, folds)
+
+
+def _gathered(wires: Wiring, piece: int) -> _Grown:
+    above = below = near = reads = users = 0
+    for index in bits(piece):
+        above, below, near = above | wires.above[index], below | wires.below[index], near | wires.near[index]
+        reads, users = reads | wires.reads[index], users | wires.users[index]
+    return _Grown(piece, above, below, near, reads, users)
+
+
+def _joined(wires: Wiring, item: _Wider) -> _Grown:
+    piece, grown, index = item
+    return _Grown(
+        piece, grown.above | wires.above[index], grown.below | wires.below[index], grown.near | wires.near[index],
+        grown.reads | wires.reads[index], grown.users | wires.users[index],
+    )  # fmt: skip
+
+
+def _is_piece(wires: Wiring, item: _Wider, config: GrowConfig) -> bool:
+    """As `Wiring.admits`, what is cheap to see first: most sets fall at the first three tests."""
+    piece, grown, index = item
+    if (piece & wires.compute).bit_count() < config.min_ops:
+        return False
+    reads = grown.reads | wires.reads[index]
+    free = piece & ~wires.compute
+    if free & ~reads or (reads & ~piece).bit_count() > config.max_inputs:
+        return False
+    if free and free & ~(grown.users | wires.users[index]) and wires.dangling(piece):
+        return False
+    return wires.is_bounded(piece, config.max_inputs, config.max_outputs)
+
+
+def _larger(wires: Wiring, folds: _Folds, level: list[_Grown], max_ops: int) -> list[_Wider]:
+    """All convex sets with one node more than those of a level, each once."""
+    seen: set[int] = set()
+    found: list[_Wider] = []
+    for item in level:
+        free = ~wires.compute if (item.piece & wires.compute).bit_count() >= max_ops else -1
+        _extend(wires, item, item.near & ~item.piece & free, (seen, found))
+        for later, near in folds.later_steps(wires, item):
+            _extend(wires, later, near & free, (seen, found))
+    return found
+
+
+def _extend(wires: Wiring, item: _Grown, candidates: int, out: tuple[set[int], list[_Wider]]) -> None:
+    """Add to `out` (sets seen, sets found) every convex set of an item and one of some nodes near it."""
+    seen, found = out
+    piece, above, below = item.piece, item.above, item.below
+    wires_above, wires_below, hubs = wires.above, wires.below, wires.hubs
+    while candidates:
+        bit = candidates & -candidates
+        candidates ^= bit
+        wider = piece | bit
+        if wider in seen:
+            continue
+        seen.add(wider)
+        index = bit.bit_length() - 1
+        down, up = wires_below[index] & above, wires_above[index] & below
+        if (down and down & wider != down) or (up and up & wider != up) or (hubs and wires.meets_hub(piece, index)):
+            continue
+        found.append(_Wider(wider, item, index))
+
+
+def _found(pieces: Sequence[int], capped: bool, folds: _Folds | None = None) -> Found:
+    chosen = sorted(((tuple(bits(piece)), piece) for piece in set(pieces)), key=lambda item: (len(item[0]), item[0]))
+    return Found(
+        sets=tuple(nodes for nodes, _ in chosen), capped=capped,
+        shifts=tuple((folds.step(piece), folds.repeats(piece)) if folds else (0, 0) for _, piece in chosen),
+    )  # fmt: skip
 
 
 def regions(graph: Graph, config: GrowConfig, wiring: Wiring | None = None) -> Found:

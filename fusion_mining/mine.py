@@ -5,8 +5,9 @@ Run: `passnet run occurrences`, or `list(mine(row, MineConfig()))`.
 
 Three kinds of piece (KINDS): fusible ones (`grow`), blocks that the graph repeats (`blocks`), single ops (`sole`). What
 is cut depends on its graph alone, so adding a model never changes the pieces of another.
-Repeated blocks are folded: places that look alike node for node (`_place_key`) share one canonicalisation, and a piece
-found in several places of one graph is one row with its number of places.
+Repeated blocks are folded: growth stays in the first period of what repeats (`fold`), places that look alike node for
+node (`_place_key`) share one canonicalisation, and a piece found in several places of one graph is one row with its
+number of places.
 """
 
 from collections import Counter
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 
 from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of, outputs_of
-from fusion_mining.grow import GrowConfig, Wiring, grow, regions
+from fusion_mining.fold import stretches
+from fusion_mining.grow import Found, GrowConfig, Wiring, grow, regions
 from fusion_mining.op_classes import classes_of
 from fusion_mining.sole import sole_ops
 from schemas.canonical import Keys, canonicalize, nested_form
@@ -41,11 +43,12 @@ class MineConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A place where a piece stands, and the kind and rule it was found by."""
+    """A place where a piece stands, the kind and rule it was found by, and how many more are shifts of it."""
 
     kind: str
     rule: str
     nodes: tuple[int, ...]
+    more: int = 0
 
     @property
     def rank(self) -> tuple[int, tuple[int, ...]]:
@@ -60,44 +63,57 @@ def mine(row: CanonicalGraph, config: MineConfig) -> Iterator[Occurrence | Skipp
     and says so.
     """
     graph = functionalise(row.graph)
-    places, capped = _places(graph, config)
+    records = [token.records[0] for token in tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))]
+    places, capped = _places(graph, records, config)
     if not any(place.kind == FUSIBLE for place in places):
         yield Skipped(item=row.key, reason="no fusible piece")
     if capped:
         yield Skipped(item=row.key, reason="sets beyond the sample (the graph's other pieces are mined)")
     found: dict[str, list[_Place]] = {}
-    for place, key in _keyed(graph, places):
+    for place, key in _keyed(graph, records, places):
         found.setdefault(key, []).append(place)
     for key in sorted(found):
         first = min(found[key], key=lambda place: place.rank)
         yield Occurrence(
             parent=row.key, nodes_id=content_id(",".join(map(str, first.nodes))), nodes=first.nodes, subgraph=key,
-            kind=first.kind, rule=first.rule, repeats=len(found[key]),
+            kind=first.kind, rule=first.rule, repeats=sum(1 + place.more for place in found[key]),
         )  # fmt: skip
 
 
-def _places(graph: Graph, config: MineConfig) -> tuple[list[_Place], bool]:
+def _places(graph: Graph, records: list[bytes], config: MineConfig) -> tuple[list[_Place], bool]:
     """All places of a graph, each set of nodes once, and whether growth was cut short."""
     classes = classes_of(graph)
     wires = Wiring(graph, config.grow, classes)
-    grown = grow(graph, config.grow, wires)
+    grown = grow(graph, config.grow, wires, stretches(graph, records, classes))
     repeated = [nodes for block in blocks(graph, config.blocks, classes) for nodes in block]
-    found: dict[tuple[int, ...], _Place] = {}
-    for kind, rule, sets in (
-        (FUSIBLE, "maximal", regions(graph, config.grow, wires).sets),
-        (FUSIBLE, "grown", grown.sets),
-        (TYPICAL, "repeated", repeated),
+    rules = (
+        (FUSIBLE, "maximal", regions(graph, config.grow, wires).sets), (TYPICAL, "repeated", repeated),
         (SOLE_OP, "single", sole_ops(graph, classes)),
-    ):
+    )  # fmt: skip
+    others: dict[tuple[int, ...], _Place] = {}
+    for kind, rule, sets in rules:
         for nodes in sets:
-            found.setdefault(nodes, _Place(kind=kind, rule=rule, nodes=nodes))
-    return list(found.values()), grown.capped
+            others.setdefault(nodes, _Place(kind=kind, rule=rule, nodes=nodes))
+    small = list(_grown(grown, others))
+    return [*others.values(), *small], grown.capped
 
 
-def _keyed(graph: Graph, places: Sequence[_Place]) -> Iterator[tuple[_Place, str]]:
+def _grown(grown: Found, others: dict[tuple[int, ...], _Place]) -> Iterator[_Place]:
+    """The places of grown pieces; one that was found by another rule as well is that place, and of the first kind."""
+    shapes = {(len(nodes), nodes[-1] - nodes[0]) for nodes in others}
+    for nodes, (step, more) in zip(grown.sets, grown.shifts, strict=True):
+        if (len(nodes), nodes[-1] - nodes[0]) not in shapes:
+            yield _Place(kind=FUSIBLE, rule="grown", nodes=nodes, more=more)
+            continue
+        for shift in range(0, step * more + 1, step or 1):
+            moved = tuple([index + shift for index in nodes])
+            if moved not in others or others[moved].kind != FUSIBLE:
+                others.pop(moved, None)
+                yield _Place(kind=FUSIBLE, rule="grown", nodes=moved)
+
+
+def _keyed(graph: Graph, records: list[bytes], places: Sequence[_Place]) -> Iterator[tuple[_Place, str]]:
     """Every place with the exact key of its piece; a block whose structure no other place has is left out."""
-    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
-    records = [token.records[0] for token in tokens]
     known: dict[object, Keys] = {}
     keys: list[Keys] = []
     for place in places:
@@ -105,7 +121,9 @@ def _keyed(graph: Graph, places: Sequence[_Place]) -> Iterator[tuple[_Place, str
         if look not in known:
             known[look] = canonicalize(cut(graph, place.nodes), free_outputs=True).keys
         keys.append(known[look])
-    repeats = Counter(key.structure for key in keys)
+    repeats: Counter[str] = Counter()
+    for place, key in zip(places, keys, strict=True):
+        repeats[key.structure] += 1 + place.more
     for place, key in zip(places, keys, strict=True):
         if place.kind != TYPICAL or repeats[key.structure] > 1:
             yield place, key.exact
