@@ -62,14 +62,25 @@ def estimate(key: str, graph: Graph, launches: Sequence[Launch], target: Target)
     host = target.compiled_call_us + calls * target.eager_launch_us
     host += (len(launches) - calls) * target.compiled_launch_us
     eager_us, inductor_us = max(len(ops) * target.eager_launch_us, eager_device), max(host, device)
-    edge = [spec for index in (*graph.placeholders, *graph.nodes[-1].inputs) for spec in graph.nodes[index].outputs]
-    whole = _Work(moved=sum(map(_bytes, edge)), operations=sum(w.operations for w in eager), peak=_best(eager, target))
     return Estimate(
         graph=key, target=target.name, eager_us=round(eager_us, 3), inductor_us=round(inductor_us, 3),
         eager_device_us=round(eager_device, 3), inductor_device_us=round(device, 3),
         speedup=round(eager_us / inductor_us, 4), bound=OVERHEAD if host >= device else _bound(compiled, target),
-        headroom=round(device / whole.device_us(target), 4),
+        headroom=round(device / _whole(graph, eager, target).device_us(target), 4),
     )  # fmt: skip
+
+
+def saving_us(graph: Graph, target: Target) -> float:
+    """Device microseconds that one ideal kernel would save over one kernel an op: estimated, nothing is compiled."""
+    ops = [index for index, cls in enumerate(classes_of(graph)) if cls and is_compute(cls)]
+    works = [_op_work(graph, index, target) for index in ops]
+    return sum(work.device_us(target) for work in works) - _whole(graph, works, target).device_us(target)
+
+
+def _whole(graph: Graph, works: Sequence[_Work], target: Target) -> _Work:
+    """One kernel that reads every input and writes every output once, and does the operations of all ops."""
+    edge = [spec for index in (*graph.placeholders, *graph.nodes[-1].inputs) for spec in graph.nodes[index].outputs]
+    return _Work(moved=sum(map(_bytes, edge)), operations=sum(w.operations for w in works), peak=_best(works, target))
 
 
 def _bound(works: Iterable[_Work], target: Target) -> str:

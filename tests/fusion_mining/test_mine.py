@@ -7,11 +7,13 @@ from hypothesis import given, settings
 
 from fusion_mining.blocks import blocks as repeated
 from fusion_mining.cut import cut
+from fusion_mining.estimate import saving_us
 from fusion_mining.grow import GrowConfig, grow, regions
 from fusion_mining.mine import MineConfig, mine
 from fusion_mining.op_classes import CLASSES, LEGALITY, classes_of
 from fusion_mining.pieces import PickConfig, PiecesConfig, collect, io_bytes, pick
 from fusion_mining.sole import sole_ops
+from fusion_mining.targets import TARGETS
 from schemas.canonical import canonicalize
 from schemas.functional import functionalise
 from schemas.graph import Graph, check
@@ -276,6 +278,20 @@ def test_pick_is_deterministic_spreads_and_accounts_for_every_piece():
     assert len({topologies[item.subgraph] for item in picks}) == 3
     skipped = [item for item in found if isinstance(item, Skipped)]
     assert {item.subgraph for item in picks} | {item.item for item in skipped} == {row.key for row in rows}
+
+
+def test_what_one_kernel_would_save_most_on_comes_first():
+    rows = subgraphs_of(
+        chain("torch.exp", "torch.relu", "torch.sigmoid"), chain("torch.tanh", "torch.sin", width=1 << 22)
+    )
+    picks = [item for item in pick(subgraphs=rows, config=PickConfig()) if isinstance(item, Pick)]
+    assert [item.pattern for item in picks] == ["tanh > sin", "exp > relu > sigmoid", "exp > relu", "relu > sigmoid"]
+    savings = [saving_us(item.graph, TARGETS["H200"]) for item in picks]
+    assert savings == sorted(savings, reverse=True)
+    # two kernels that each read and write 64 MiB, and one that does so once, at 0.8 of 4800 GB/s
+    assert savings[0] == pytest.approx(2 * 4 * (4 << 22) / (0.8 * 4800e3))
+    with pytest.raises(ValueError, match="no target is called 'B1'"):
+        PickConfig(target="B1")
 
 
 def test_only_fusible_pieces_are_picked():
