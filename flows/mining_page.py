@@ -16,6 +16,7 @@ from html import escape
 from data.chart import STYLE, Axis, Bar, Dot, bars, cumulative, scatter, shortened
 from data.store import RunDirectory
 from fusion_mining.longtail import SLOW, Share, slow_share
+from fusion_mining.unknown import Unknown, unknown_ops
 from passbench.roofline import cost_of, floor_us, machine_of
 from schemas.rows import Environment, LongTail, Profile, ProfileStatus, Subgraph
 
@@ -43,6 +44,8 @@ class Found:
     """What is said of those that were timed."""
     environments: Sequence[Environment]
     """Where they were timed."""
+    unknown: Sequence[Unknown]
+    """Ops of the classes that the table of op classes does not list."""
 
 
 def page(store: RunDirectory) -> str:
@@ -50,7 +53,7 @@ def page(store: RunDirectory) -> str:
     found = gather(store)
     if not found.rows:
         raise ValueError(f"nothing is measured in {store.path} yet: run passnet build, or passnet run longtail")
-    sections = (_share, _speedups, _groups, _sizes, _roofline, _tail, _machine)
+    sections = (_share, _speedups, _groups, _sizes, _roofline, _tail, _unknown, _machine)
     body = "".join(section(found) for section in sections)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
@@ -73,6 +76,7 @@ def gather(store: RunDirectory) -> Found:
     return Found(
         title=store.path.name, counts={name: store.count(name) for name in names}, kinds=kinds, pieces=pieces,
         profiles=profiles, rows=rows, environments=store.read_table("environments"),
+        unknown=unknown_ops(row.graph for row in store.iter_rows("classes")),
     )  # fmt: skip
 
 
@@ -195,19 +199,32 @@ def _tail(found: Found) -> str:
     head = ("piece", "slower", "95% interval", "q", "in classes", "bits", "score", "long tail")
     cells = [
         (
-            escape(row.pattern), f"{row.slowdown:.2f}x", f"{row.slowdown_low:.2f} to {row.slowdown_high:.2f}",
+            row.pattern, f"{row.slowdown:.2f}x", f"{row.slowdown_low:.2f} to {row.slowdown_high:.2f}",
             f"{row.q_value:.3f}", f"{row.document_frequency}", f"{row.rarity_bits:.1f}", f"{row.score:.2f}",
             "yes" if row.long_tail else "",
         )
         for row in rows
     ]  # fmt: skip
-    lines = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in line) + "</tr>" for line in cells)
-    table = f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{lines}</table>"
     text = (
         "Score = bits of the rarest op transition * log2(slow-down) * log2(1 + classes that contain the piece). Long "
         "tail: slow, and in few classes or with a rare transition."
     )
-    return _section("The slow pieces that matter most", text, f'<div class="wide">{table}</div>')
+    return _section("The slow pieces that matter most", text, _table(head, cells))
+
+
+def _table(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in cells)
+    return f'<div class="wide"><table><tr>{"".join(f"<th>{name}</th>" for name in head)}</tr>{lines}</table></div>'
+
+
+def _unknown(found: Found) -> str:
+    calls = sum(row.calls for row in found.unknown)
+    text = (
+        f"{len(found.unknown)} ops, {calls:,} calls in all, are in no class of the table (`op_classes`): "
+        "no piece holds them. Counted over the classes, those in most of them first."
+    )
+    cells = [(row.name, f"{row.calls:,}", f"{row.graphs:,}") for row in found.unknown[:ROWS]]
+    return _section("Ops that are not looked into", text, _table(("op", "calls", "in classes"), cells))
 
 
 def _machine(found: Found) -> str:

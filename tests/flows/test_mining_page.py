@@ -12,6 +12,8 @@ from fusion_mining.longtail import LongTailConfig, classify
 from schemas.arrow import to_table
 from schemas.rows import Environment
 from tests.fusion_mining.test_longtail import PIECES, profile
+from tests.fusion_mining.test_mine import class_row
+from tests.schemas.drafts import Draft
 
 pytestmark = pytest.mark.plain
 PLACE = Environment(
@@ -39,6 +41,17 @@ def test_the_page_loads_nothing_and_states_the_share(run):
     for drawing in re.findall(r"<svg.*?</svg>", text, re.DOTALL):
         ElementTree.fromstring(drawing)
     assert text.count("<svg") >= 4
+
+
+def test_the_page_counts_the_ops_that_are_in_no_class(run):
+    assert "0 ops, 0 calls in all" in page(run)
+    d = Draft()
+    y = d.call("torch.unheard_of<T>", d.call("torch.unheard_of<T>", d.input()))
+    row = class_row(d.graph(d.call("torch.exp", y)))
+    run.write_parts([Part(table="classes", index=0, data=to_table([row], type(row)))])
+    text = page(run)
+    assert "1 ops, 2 calls in all" in text
+    assert "<td>torch.unheard_of&lt;T&gt;</td><td>2</td><td>1</td>" in text
 
 
 def test_a_run_without_measurements_says_what_to_do(tmp_path):
