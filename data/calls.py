@@ -27,7 +27,9 @@ class Limits:
     timeout_s: float = 300.0
     """Wall seconds an item."""
     memory_gib: float = 4.0
-    """Resident GiB of the child and all its descendants."""
+    """Resident GiB of the child and all its descendants; above it they are killed when next looked at."""
+    hard: bool = False
+    """Whether the kernel refuses the child what would take it above `memory_gib`, between two looks too."""
     recycle_items: int = 200
     """Items after which the child is replaced."""
     recycle_gib: float = 1.5

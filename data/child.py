@@ -35,6 +35,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
+from data.processes import bound
 from data.store import StoreError
 from data.stored import StoredRows
 from data.template import serve_forks, single_threaded
@@ -259,6 +260,8 @@ def _answer_item(request: Mapping[str, Any], blobs: Sequence[bytes]) -> dict[str
     """Call a stage on one row: its rows, or exactly one Failure row in place of them."""
     (row,) = from_bytes(blobs[0], getattr(row_types, request["row_type"]))
     function, config = _load(request)
+    if request.get("bytes"):
+        bound(request["bytes"])
     try:
         return _collect(function(row, config))
     except (Exception, SystemExit) as error:

@@ -86,7 +86,8 @@ class Child:
     def run_item(self, call: Call, row: pa.Table, item: Item) -> dict[str, pa.Table]:
         """Tables by row type for one input row; exactly one Failure row where the item failed in any way."""
         row_type = row.schema.metadata[b"row_type"].decode()
-        request = call.request("item") | {"row_type": row_type, "key": item.key, "name": item.name}
+        bytes_ = int(call.limits.memory_gib * GIB) if call.limits.hard else 0
+        request = call.request("item") | {"row_type": row_type, "key": item.key, "name": item.name, "bytes": bytes_}
         answer = self._patiently(call, request, [stream_of([row])])
         if answer is None:
             return {"Failure": to_table([self._death(call, item)], Failure)}
@@ -268,6 +269,8 @@ class ChildPool:
         self.templates: dict[str, _Process] = {}
         self._loading: dict[str, threading.Lock] = {}
         self.peak_bytes = 0
+        self.child_peaks: list[int] = []
+        """Most bytes that each forked child ever had resident, by the kernel's account, as they ended."""
         self._thread = threading.Thread(target=self._supervise, name="child-supervisor", daemon=True)
 
     def __enter__(self) -> "ChildPool":
@@ -358,6 +361,8 @@ class ChildPool:
                 process.popen.wait(patience_s)
         _kill(process, processes())
         process.popen.wait()
+        if isinstance(process.popen, Forked):
+            self.child_peaks.append(process.popen.peak_bytes)
         process.link.close()
         process.tail = process.log_tail()
         process.log.close()

@@ -2,11 +2,14 @@
 
     table = processes()
     total(table, family(pid, table))       # resident bytes of a whole family
+    bound(3 << 30)                         # from now on this process cannot hold more
 
 Reads /proc; writes nothing; `kill_below` ends processes.
 """
 
 import os
+import re
+import resource
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
@@ -89,3 +92,15 @@ def resident(pid: int) -> int:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
     except (OSError, IndexError):
         return 0
+
+
+def bound(allowed: int) -> None:
+    """Have the kernel refuse this process what would take it above so many resident bytes.
+
+    What it maps for itself from now on counts, used or not, besides what is resident now; library files do not.
+    """
+    status = dict(re.findall(r"(?m)^(VmData|VmRSS):\s+(\d+) kB$", Path("/proc/self/status").read_text()))
+    mapped, held = int(status["VmData"]) * 1024, int(status["VmRSS"]) * 1024
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    wanted = mapped + max(0, allowed - held)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most))

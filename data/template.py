@@ -4,8 +4,8 @@
     forked = template.fork(socket_fd, log_fd)       # like a Popen: pid, poll, wait, kill, returncode
     handle = serve_forks(link)                      # in the child; returns in each forked process, with its socket
 
-Both sides of one small protocol: nine bytes a request (letter and number), eight bytes an answer. A process is forked
-with two file descriptors, its socket and its log, and its exit status is asked for when it has ended.
+Both sides of one small protocol: nine bytes a request (letter and number), sixteen an answer. A process is forked with
+two file descriptors, its socket and its log; its exit status and the most it held are asked for when it has ended.
 Reads /proc/self; writes nothing. A process with threads cannot be forked safely: `single_threaded` says whether it may.
 """
 
@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 
-_REQUEST, _ANSWER = struct.Struct("<cq"), struct.Struct("<q")
+_REQUEST, _ANSWER = struct.Struct("<cq"), struct.Struct("<qq")
 _FORK, _REAP = b"F", b"R"
 _GONE = -signal.SIGKILL
 """Exit status of a process whose template is gone: the kernel killed it with the template."""
@@ -38,8 +38,8 @@ def serve_forks(link: socket.socket) -> int | None:
             return None
         letter, number = _REQUEST.unpack(data)
         if letter == _REAP:
-            _, status = os.waitpid(number, 0)
-            link.sendall(_ANSWER.pack(os.waitstatus_to_exitcode(status)))
+            _, status, usage = os.wait4(number, 0)
+            link.sendall(_ANSWER.pack(os.waitstatus_to_exitcode(status), usage.ru_maxrss * 1024))
             continue
         pid = os.fork()
         if pid == 0:
@@ -47,7 +47,7 @@ def serve_forks(link: socket.socket) -> int | None:
             return _begin(*handles)
         for handle in handles:
             os.close(handle)
-        link.sendall(_ANSWER.pack(pid))
+        link.sendall(_ANSWER.pack(pid, 0))
 
 
 def _begin(link: int, log: int) -> int:
@@ -68,16 +68,16 @@ class Template:
 
     def fork(self, link: int, log: int) -> "Forked":
         """A new process with these file descriptors; raises ConnectionError if the template is gone."""
-        return Forked(self, self._ask(_FORK, 0, [link, log]))
+        return Forked(self, self._ask(_FORK, 0, [link, log])[0])
 
-    def status_of(self, pid: int) -> int:
-        """Exit status of a process that has ended, in subprocess's sense."""
+    def end_of(self, pid: int) -> tuple[int, int]:
+        """(exit status in subprocess's sense, most bytes it ever had resident) of a process that has ended."""
         try:
             return self._ask(_REAP, pid, [])
         except ConnectionError:
-            return _GONE
+            return _GONE, 0
 
-    def _ask(self, letter: bytes, number: int, handles: list[int]) -> int:
+    def _ask(self, letter: bytes, number: int, handles: list[int]) -> tuple[int, int]:
         with self._lock:
             try:
                 socket.send_fds(self._link, [_REQUEST.pack(letter, number)], handles)
@@ -86,7 +86,7 @@ class Template:
                 raise ConnectionError(str(error)) from error
         if len(answer) < _ANSWER.size:
             raise ConnectionError(f"the process {self._pid} that forks workers is gone")
-        found: int = _ANSWER.unpack(answer)[0]
+        found: tuple[int, int] = _ANSWER.unpack(answer)
         return found
 
 
@@ -96,6 +96,8 @@ class Forked:
     def __init__(self, template: Template, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
+        self.peak_bytes = 0
+        """Most bytes it ever had resident, by the kernel's own account; known once it has ended."""
         self._template, self._lock = template, threading.Lock()
         try:
             self._handle: int | None = os.pidfd_open(pid)
@@ -106,7 +108,7 @@ class Forked:
         """Exit status if it has ended, else None."""
         with self._lock:
             if self.returncode is None and self._has_ended():
-                self.returncode = self._template.status_of(self.pid)
+                self.returncode, self.peak_bytes = self._template.end_of(self.pid)
                 if self._handle is not None:
                     os.close(self._handle)
                     self._handle = None

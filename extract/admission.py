@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from extract.failures import LIBRARY_ERRORS, NumericError, RoundtripError, first_line
+from extract.failures import LIBRARY_ERRORS, NumericError, RoundtripError, failure_kind, first_line
 from passbench.inputs import materialize
 from schemas.fx import lift, lower, propagate
 from schemas.graph import Graph, Node, TensorSpec
-from schemas.rows import NumericCheck
+from schemas.rows import FailureKind, NumericCheck
 
 GIB = 1 << 30
 LOCK_FROM = 1 * GIB
@@ -155,6 +155,8 @@ def compare(gm: torch.fx.GraphModule, graph: Graph, *, needed: int, limit: int, 
         try:
             expected = _run(gm, inputs, seed)
         except LIBRARY_ERRORS as error:
+            if failure_kind(error) is FailureKind.OOM:
+                raise
             return Comparison(numeric=NumericCheck.NOT_RUNNABLE, detail=f"{type(error).__name__}: {first_line(error)}")
         if _versions(inputs) != before or any(map(_hides_writes, graph.nodes)):
             del inputs

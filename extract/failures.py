@@ -73,6 +73,7 @@ RULES = (
     Rule(kind=FailureKind.GRAPH_BREAK, types=("GraphBreakError",)),
     Rule(kind=FailureKind.INPUT_MISMATCH, types=("InputsError",)),
     Rule(kind=FailureKind.OOM, types=("MemoryError",)),
+    Rule(kind=FailureKind.OOM, message=r"(?i)can(?:no|')t allocate memory|\bbad_alloc\b"),
     Rule(kind=FailureKind.TIMEOUT, types=("TimeoutError",)),
     Rule(
         kind=FailureKind.DATA_DEPENDENT,

@@ -10,6 +10,7 @@ import importlib
 from importlib.util import find_spec
 
 import torch
+import torch.hub
 
 from extract.admission import check_rebuilt, compare
 from extract.build import Built
@@ -41,12 +42,19 @@ class _Small(torch.nn.Module):
         return found + torch.arange(6)
 
 
+def start_no_monitor() -> None:
+    """Keep the progress bar in torch's graph interpreter, which shows nothing, from starting a thread that watches it:
+    a process with two threads is not forked."""
+    vars(torch.hub)["tqdm"].monitor_interval = 0
+
+
 def warm_up() -> None:
     """Import the libraries and trace one small module from start to end."""
     for name in LIBRARIES:
         if find_spec(name.split(".")[0]):
             importlib.import_module(name)
     torch.set_num_threads(1)
+    start_no_monitor()
     mode = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         model = _Small().eval()

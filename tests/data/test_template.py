@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from data.calls import Call, Item, Limits
-from data.pool import ChildPool
+from data.pool import GIB, ChildPool
 from schemas.arrow import from_table, to_table
 from schemas.rows import Failure, FailureKind, ModelConfig, ModelRef
 from tests.flows import toy
@@ -73,6 +73,18 @@ def test_every_death_of_a_forked_child_is_one_failure(
     assert found.kind is kind
     assert name == "key-error" or found.message == message
     assert pids(ask(pool, "a"))[:2] == before[:2], "the template goes on"
+
+
+def test_a_hard_limit_is_never_exceeded_and_the_peak_of_a_worker_is_known(tmp_path: Path) -> None:
+    limits = Limits(timeout_s=30, memory_gib=0.5, hard=True)
+    with ChildPool(workers=1, work=tmp_path / "work", poll_s=5.0) as pool:
+        before = pids(ask(pool, "a", limits))
+        found = ask(pool, "greedy", limits)
+        assert isinstance(found, Failure)
+        assert (found.kind, found.exception) == (FailureKind.OOM, "MemoryError")
+        assert pids(ask(pool, "a", limits)) == before, "the worker goes on"
+    (peak,) = pool.child_peaks
+    assert 0.25 * GIB < peak <= 0.5 * GIB
 
 
 def test_a_process_with_threads_is_never_forked(tmp_path: Path) -> None:
