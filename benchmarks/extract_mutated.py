@@ -43,6 +43,7 @@ from schemas.arrow import to_table
 from schemas.rows import ModelConfig, Text, content_id
 
 _DEEP, _LONG = 300, 10_000_000
+"""Levels of nesting, bytes of a string."""
 _TEXT = {
     "num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "vocab_size": 100,
     "max_position_embeddings": 64,
@@ -69,7 +70,7 @@ VALUES: tuple[tuple[str, Any], ...] = (
     ("unicode", "\u202eпрямо\x00\ud83d\ude00"), ("unicode", "\ud800"), ("unicode", "../" * 50),
 )  # fmt: skip
 """(kind of mutation, value put in place of another)."""
-LIMITS = Limits(timeout_s=60.0, memory_gib=3.0, recycle_items=50, hard=True)
+LIMITS = Limits(timeout_s=20.0, memory_gib=3.0, recycle_items=50, hard=True)
 GRACE_S = 3.0
 """How long it may take to see that a worker is late, to end it and to wait for its end, on a machine that is busy."""
 CALL = Call(
@@ -90,7 +91,8 @@ def mutated(settings: Mapping[str, Any], random_: random.Random) -> dict[str, An
         elif how == "nested":
             level[key] = _nested(level.get(key), random_.choice((1, 5, _DEEP)))
         elif how == "long":
-            level[key] = random_.choice("aé😀") * _LONG
+            letter = random_.choice("aé😀")
+            level[key] = letter * (_LONG // len(letter.encode()))
         else:
             target = random_.choice(("é" * 100, "__class__", "_attn_implementation")) if how == "name" else key
             level[target] = random_.choice(VALUES)[1]
@@ -156,8 +158,18 @@ def trace_one(pool: ChildPool, row: ModelConfig, result: Result) -> None:
         result.ended.update(kinds[:1] if ended else ())
         result.slowest_s = max(result.slowest_s, wall)
         result.over_time += wall > LIMITS.timeout_s + GRACE_S
-        if result.done % 50 == 0:
+        if result.done % 20 == 0:
             print(f"{result.done} done, {dict(result.kinds)}", file=sys.stderr, flush=True)
+
+
+def work_off(pool: ChildPool, waiting: Iterator[ModelConfig], result: Result) -> None:
+    """Trace rows until none waits; each is made when its turn comes, for some are large."""
+    while True:
+        with result.lock:
+            row = next(waiting, None)
+        if row is None:
+            return
+        trace_one(pool, row, result)
 
 
 def warm(pool: ChildPool, row: ModelConfig) -> None:
@@ -172,7 +184,8 @@ def measure(count: int, seed: int, workers: int = 2) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as work, ChildPool(workers=workers, work=Path(work) / "pool") as pool:
         warm(pool, next(rows(1, seed + 1)))
         with ThreadPoolExecutor(workers) as threads:
-            for done in [threads.submit(trace_one, pool, row, result) for row in rows(count, seed)]:
+            waiting = rows(count, seed)
+            for done in [threads.submit(work_off, pool, waiting, result) for _ in range(workers)]:
                 done.result()
     peaks = [peak / GIB for peak in pool.child_peaks]
     over_memory = sum(peak > LIMITS.memory_gib for peak in peaks)

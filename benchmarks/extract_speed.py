@@ -1,12 +1,16 @@
 """How fast architectures become graphs: against a loop of one process a model, and projected to a listing of 100,000.
 
     python -m benchmarks.extract_speed --json [--sample 60] [--seed 0] [--workers 2] [--block 10] [--no-largest]
+    python -m benchmarks.extract_speed --json --minutes 25 --state speed.jsonl     # stops in time, goes on when asked
 
 The same architectures, a seeded pick over the strata, go block by block through two ways on the same cores: a loop that
 starts a process a model, which imports, builds (without weights), captures with `torch.compile` and saves the graph;
-and the stage `graphs` as a build runs it, with values not compared, then saved. Every architecture that gives a graph
-in the loop must give one in the stage. A second pass of the stage compares values too, as builds do by default: its
-seconds are those of the projection. Writes to a temporary folder and standard output.
+and the stage `graphs` as a build runs it and under the limits of a build, with values not compared, then saved. In its
+turn each block goes through the stage once more, in workers of their own, with values compared, as builds do by
+default: these seconds are those of the projection. Every architecture that gives a graph in the loop must give one in
+the stage. Figures so far go to standard error after every block; with --minutes no block begins after so many, and the
+result says how many architectures it rests on. With --state, blocks that a file holds are not measured again, and
+what is measured is added to it. Writes to a temporary folder, that file and standard output.
 
 | key                     | meaning                                                                                  |
 |-------------------------|------------------------------------------------------------------------------------------|
@@ -16,9 +20,9 @@ seconds are those of the projection. Writes to a temporary folder and standard o
 | speedup_vs_loop         | loop_wall_s / stage_wall_s: one process after another against `workers` of them          |
 | speedup_per_core        | loop_cpu_s / stage_cpu_s: what a loop on every core would leave of it                     |
 | nodes_per_s, models_per_s          | of the stage, a processor second                                              |
-| admit_wall_s            | wall seconds an architecture of the second pass                                          |
+| admit_wall_s, admit_cpu_s          | the same with values compared, an architecture; its start included            |
 | config_s                | seconds to resolve one configuration                                                     |
-| distinct_100k           | distinct architectures in the simulated listing (`simulate`)                             |
+| distinct_100k           | distinct architectures in a listing, the mean of 20 simulated ones (`simulate`)          |
 | projected_hours_100k    | wall hours for that listing with this many workers: configurations and traces            |
 | mixtral_peak_gib        | peak resident GiB of a process that traces Mixtral 8x7B in full (46.7e9 parameters)      |
 | largest_model, largest_parameters, largest_model_peak_gib | the same for the largest installed default configuration |
@@ -29,22 +33,25 @@ import json
 import os
 import random
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from data.calls import Call, Item, Limits
+from data.calls import Call, Item
 from data.environment import environment_of_children
 from data.pool import ChildPool
+from flows.stages import STAGES
 from schemas.arrow import from_bytes, from_table, to_bytes, to_table
 from schemas.rows import GraphRecord, ModelConfig
 
@@ -52,7 +59,10 @@ GIB = 1 << 30
 DISCOUNT, CONCENTRATION = 0.8, 1.0
 """Of the Pitman-Yor process that draws a listing. A model repeats a configuration seen k times with a chance in
 proportion to k - DISCOUNT, else it brings a new one: few bases with thousands of fine-tunes, many with one. The
-published 85,000 extracted graphs with 1,500 distinct ones would be a discount of 0.6; 0.8 assumes seven times more."""
+published 85,000 extracted graphs with 1,500 distinct ones (1.8%) would be a discount of 0.6, the published 4,973 models
+with 244 graphs (4.9%) one of about 0.6 too; 0.8 assumes 13.4%, seven times more than the larger of the two listings."""
+LISTINGS = 20
+"""Simulated listings: the number of distinct configurations varies by a half from one to the next."""
 
 
 # --- two ways -------------------------------------------------------------------------------------------------------
@@ -91,10 +101,10 @@ def loop(rows: Sequence[ModelConfig], folder: Path) -> int:
 
 def stage(pool: ChildPool, rows: Sequence[ModelConfig], workers: int, **config: Any) -> list[pa.Table]:
     """The stage as a build calls it; -> tables of graphs."""
+    (planned,) = (found for found in STAGES if found.name == "graphs")
     call = Call(
-        stage="graphs", function="extract.trace:trace", config_class="extract.trace:TraceConfig", config=config,
-        limits=Limits(timeout_s=300, memory_gib=5.0, recycle_items=8),
-    )  # fmt: skip
+        stage="graphs", function=planned.function, config_class=planned.config, config=config, limits=planned.limits
+    )
 
     def one(row: ModelConfig) -> pa.Table | None:
         with pool.borrow() as child:
@@ -132,32 +142,79 @@ def _cpu_of(pid: int) -> float:
     return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def compare(rows: Sequence[ModelConfig], *, workers: int, block: int) -> dict[str, Any]:
-    """Both ways over all rows, block by block in turn, then the stage with values compared."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """What was measured on some architectures; times are (wall seconds, processor seconds)."""
+
+    start: int
+    """Position of its first architecture."""
+    architectures: int
+    loop: tuple[float, float]
+    stage: tuple[float, float]
+    admitted: tuple[float, float]
+    loop_graphs: int
+    graphs: int
+    nodes: int
+
+
+def measure_block(rows: Sequence[ModelConfig], start: int, pools: tuple[ChildPool, ChildPool], workers: int) -> Block:
+    """All ways over the same architectures, one after the other."""
     looped, staged, admitted = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
-    tables: list[pa.Table] = []
-    loop_graphs = 0
-    with tempfile.TemporaryDirectory() as name, ChildPool(workers=workers, work=Path(name) / "work") as pool:
-        for start in range(0, len(rows), block):
-            some, folder = rows[start : start + block], Path(name) / str(start)
-            folder.mkdir()
-            with clocked(looped):
-                loop_graphs += loop(some, folder)
-            with clocked(staged):
-                found = stage(pool, some, workers, numeric_limit_gib=0.0)
-                if found:
-                    pq.write_table(pa.concat_tables(found), folder / "graphs.parquet")
-            tables += found
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with clocked(looped):
+            loop_graphs = loop(rows, folder)
+        with clocked(staged):
+            tables = stage(pools[0], rows, workers, numeric_limit_gib=0.0)
+            if tables:
+                pq.write_table(pa.concat_tables(tables), folder / "graphs.parquet")
         with clocked(admitted):
-            stage(pool, rows, workers)
+            stage(pools[1], rows, workers)
     graphs = [row for table in tables for row in from_table(table, GraphRecord)]
+    return Block(
+        start=start, architectures=len(rows), loop=(looped[0], looped[1]), stage=(staged[0], staged[1]),
+        admitted=(admitted[0], admitted[1]), loop_graphs=loop_graphs, graphs=len(graphs),
+        nodes=sum(row.num_nodes for row in graphs),
+    )  # fmt: skip
+
+
+def compare(rows: Sequence[ModelConfig], options: argparse.Namespace) -> list[Block]:
+    """All blocks, measured in turn as long as there is time, those known already left out."""
+    until = time.monotonic() + 60 * options.minutes
+    lines = options.state.read_text().splitlines() if options.state and options.state.exists() else []
+    found = [Block(**json.loads(line)) for line in lines]
+    known = {(block.start, block.architectures) for block in found}
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        pools = tuple(
+            stack.enter_context(ChildPool(workers=options.workers, work=Path(name) / part)) for part in ("fast", "full")
+        )
+        for start in range(0, len(rows), options.block):
+            some = rows[start : start + options.block]
+            if (start, len(some)) in known or (found and time.monotonic() > until):
+                continue
+            found.append(measure_block(some, start, (pools[0], pools[1]), options.workers))
+            if options.state:
+                with options.state.open("a") as file:
+                    file.write(json.dumps(asdict(found[-1])) + "\n")
+            print(json.dumps(summary(found)), file=sys.stderr, flush=True)
+    return found
+
+
+def summary(blocks: Sequence[Block]) -> dict[str, Any]:
+    """The figures of some blocks together."""
+    count, nodes = sum(block.architectures for block in blocks), sum(block.nodes for block in blocks)
+    looped, staged, admitted = (
+        [sum(pair) for pair in zip(*times, strict=True)]
+        for times in zip(*((block.loop, block.stage, block.admitted) for block in blocks), strict=True)
+    )
     return {
-        "architectures": len(rows), "graphs": len(graphs), "loop_graphs": loop_graphs,
+        "architectures": count, "graphs": sum(block.graphs for block in blocks),
+        "loop_graphs": sum(block.loop_graphs for block in blocks),
         "loop_wall_s": round(looped[0], 1), "stage_wall_s": round(staged[0], 1), "loop_cpu_s": round(looped[1], 1),
         "stage_cpu_s": round(staged[1], 1), "speedup_vs_loop": round(looped[0] / staged[0], 2),
-        "speedup_per_core": round(looped[1] / staged[1], 2),
-        "nodes_per_s": round(sum(row.num_nodes for row in graphs) / staged[1], 1),
-        "models_per_s": round(len(rows) / staged[1], 3), "admit_wall_s": round(admitted[0] / len(rows), 2),
+        "speedup_per_core": round(looped[1] / staged[1], 2), "nodes_per_s": round(nodes / staged[1], 1),
+        "models_per_s": round(count / staged[1], 3), "admit_wall_s": round(admitted[0] / count, 2),
+        "admit_cpu_s": round(admitted[1] / count, 2),
     }  # fmt: skip
 
 
@@ -257,8 +314,8 @@ def resolve(*, select: tuple[str, ...] = (), limit: int, seed: int) -> tuple[lis
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """All figures."""
     rows, config_s = resolve(limit=options.sample, seed=options.seed)
-    found = compare(rows, workers=options.workers, block=options.block)
-    distinct = simulate(100_000, options.seed)
+    found = summary(compare(rows, options))
+    distinct = round(statistics.mean(simulate(100_000, seed) for seed in range(LISTINGS)))
     hours = (distinct * found["admit_wall_s"] + 100_000 * config_s) / 3600
     found |= {"config_s": round(config_s, 5), "distinct_100k": distinct, "projected_hours_100k": round(hours, 2)}
     return found | (memory(options.seed) if options.largest else {})
@@ -271,6 +328,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--block", type=int, default=10, help="architectures after which the other way has its turn")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="no block begins after so many")
+    parser.add_argument("--state", type=Path, help="file of blocks that are measured already, added to")
     parser.add_argument("--largest", action=argparse.BooleanOptionalAction, default=True, help="measure memory too")
     parser.add_argument("--json", action="store_true", help="print one flat JSON object")
     parser.add_argument("--capture", type=Path, help=argparse.SUPPRESS)

@@ -58,6 +58,7 @@ class Call:
         return {
             "do": do, "stage": self.stage, "function": self.function,
             "config_class": self.config_class, "config": self.config,
+            "bytes": int(self.limits.memory_gib * (1 << 30)) if self.limits.hard else 0,
         }  # fmt: skip
 
 

@@ -86,8 +86,7 @@ class Child:
     def run_item(self, call: Call, row: pa.Table, item: Item) -> dict[str, pa.Table]:
         """Tables by row type for one input row; exactly one Failure row where the item failed in any way."""
         row_type = row.schema.metadata[b"row_type"].decode()
-        bytes_ = int(call.limits.memory_gib * GIB) if call.limits.hard else 0
-        request = call.request("item") | {"row_type": row_type, "key": item.key, "name": item.name, "bytes": bytes_}
+        request = call.request("item") | {"row_type": row_type, "key": item.key, "name": item.name}
         answer = self._patiently(call, request, [stream_of([row])])
         if answer is None:
             return {"Failure": to_table([self._death(call, item)], Failure)}
@@ -251,9 +250,9 @@ class ChildPool:
         """workers: children at once; work: folder for captured output; env: additions to the children's environment.
 
         memory_gib: what this process and everything below it may hold together; above it children make room.
+        `child_peaks` grows by the most bytes that a forked child ever had resident, as the kernel counts, when it ends.
         """
-        self._budget = memory_gib * GIB
-        self.finished = 0
+        self._budget, self.finished = memory_gib * GIB, 0
         self._work = work
         self._env = environment_of_children(env or {})
         self._poll_s = poll_s
@@ -268,9 +267,7 @@ class ChildPool:
         self._aborted, self._told = False, ""
         self.templates: dict[str, _Process] = {}
         self._loading: dict[str, threading.Lock] = {}
-        self.peak_bytes = 0
-        self.child_peaks: list[int] = []
-        """Most bytes that each forked child ever had resident, by the kernel's account, as they ended."""
+        self.peak_bytes, self.child_peaks = 0, list[int]()
         self._thread = threading.Thread(target=self._supervise, name="child-supervisor", daemon=True)
 
     def __enter__(self) -> "ChildPool":
@@ -361,8 +358,7 @@ class ChildPool:
                 process.popen.wait(patience_s)
         _kill(process, processes())
         process.popen.wait()
-        if isinstance(process.popen, Forked):
-            self.child_peaks.append(process.popen.peak_bytes)
+        self.child_peaks += [process.popen.peak_bytes] if isinstance(process.popen, Forked) else []
         process.link.close()
         process.tail = process.log_tail()
         process.log.close()

@@ -21,14 +21,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 from extract.failures import LIBRARY_ERRORS, NumericError, RoundtripError, failure_kind, first_line
-from passbench.inputs import materialize
+from extract.inputs import dense_stride
+from passbench.inputs import derive, number, value_of
 from schemas.fx import lift, lower, propagate
 from schemas.graph import Graph, Node, TensorSpec
 from schemas.rows import FailureKind, NumericCheck
+from schemas.values import loads
 
 GIB = 1 << 30
 LOCK_FROM = 1 * GIB
 """Comparisons estimated at more bytes than this run one at a time on a machine."""
+PERIOD = 1_048_583
+"""Numbers drawn for all large parameters together; a prime."""
 _MARGIN = 1.15
 """Allocator slack and the workspace of one operation, relative to what is counted."""
 VIEWS = frozenset({
@@ -150,7 +154,7 @@ def compare(gm: torch.fx.GraphModule, graph: Graph, *, needed: int, limit: int, 
             numeric=NumericCheck.TOO_LARGE, detail=f"needs about {needed / GIB:.1f} GiB, the limit is {limit / GIB:.1f}"
         )
     with _one_at_a_time() if needed > LOCK_FROM else nullcontext():
-        inputs = materialize(graph, seed=seed)
+        inputs = drawn(graph, seed)
         before = _versions(inputs)
         try:
             expected = _run(gm, inputs, seed)
@@ -160,7 +164,7 @@ def compare(gm: torch.fx.GraphModule, graph: Graph, *, needed: int, limit: int, 
             return Comparison(numeric=NumericCheck.NOT_RUNNABLE, detail=f"{type(error).__name__}: {first_line(error)}")
         if _versions(inputs) != before or any(map(_hides_writes, graph.nodes)):
             del inputs
-            inputs = materialize(graph, seed=seed)
+            inputs = drawn(graph, seed)
         actual = _run(lower(graph), inputs, seed)
         del inputs
         _return_memory()
@@ -168,6 +172,37 @@ def compare(gm: torch.fx.GraphModule, graph: Graph, *, needed: int, limit: int, 
     if difference:
         raise NumericError(difference)
     return Comparison(numeric=NumericCheck.EQUAL)
+
+
+def drawn(graph: Graph, seed: int) -> list[Any]:
+    """One value a placeholder: as `passbench.inputs` gives it, but large normal parameters are stretches of one line of
+    `PERIOD` normal numbers that repeats, each from a place of its own on.
+
+    The period is a prime above any row's length, so that no two rows of a parameter and no two parameters are equal,
+    and a graph that mixes them up is found; drawing every number anew cost as much as running the graph.
+    """
+    line = torch.randn(PERIOD, generator=torch.Generator().manual_seed(derive(seed)))
+    found: list[Any] = []
+    for position, index in enumerate(graph.placeholders):
+        spec, raw = graph.nodes[index].outputs[0], loads(graph.inits[position])
+        place = derive(seed, position)
+        is_large = graph.nodes[index].target == "parameter" and spec.dtype == "float32" and spec.numel > PERIOD // 16
+        if is_large and raw["kind"] == "normal" and spec.stride == dense_stride(spec.shape):
+            found.append(_stretch(line, spec, place % PERIOD).mul_(number(raw["std"])).add_(number(raw["mean"])))
+        else:
+            found.append(value_of(graph.inits[position], spec, seed=place))
+    return found
+
+
+def _stretch(line: torch.Tensor, spec: TensorSpec, start: int) -> torch.Tensor:
+    """Numbers of a line that repeats, as many as a tensor has, from a position on."""
+    flat = torch.empty(spec.numel)
+    first = min(PERIOD - start, spec.numel)
+    flat[:first] = line[start : start + first]
+    whole, rest = divmod(spec.numel - first, PERIOD)
+    flat[first : first + whole * PERIOD].view(whole, PERIOD).copy_(line.expand(whole, PERIOD))
+    flat[spec.numel - rest :] = line[:rest]
+    return flat.view(spec.shape)
 
 
 def _run(gm: torch.fx.GraphModule, inputs: Sequence[Any], seed: int) -> list[Any]:

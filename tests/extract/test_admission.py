@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from extract.admission import check_rebuilt, compare, estimate_bytes, first_unequal
+from extract.admission import PERIOD, _stretch, check_rebuilt, compare, drawn, estimate_bytes, first_unequal
 from extract.failures import NumericError, RoundtripError
 from schemas.fx import lift, lower
-from schemas.graph import Graph
+from schemas.graph import Graph, TensorSpec
 from schemas.rows import NumericCheck
 
 pytestmark = pytest.mark.torch
@@ -56,6 +56,38 @@ def test_a_graph_that_computes_something_else_is_found():
     other = graph_of(lambda x, w: torch.relu(x @ w).add_(1.001).sum(), (8, 16), (16, 4))
     with pytest.raises(NumericError, match="output 0"):
         compare(lower(other), graph, needed=0, limit=MIB, seed=0)
+
+
+def two_layers(function) -> Graph:
+    gm = torch.fx.symbolic_trace(function)
+    FakeTensorProp(gm).propagate(*[torch.empty(shape) for shape in ((2, 512), (512, 512), (512, 512))])
+    normal = '{"kind":"normal","mean":{"float":"1.0"},"std":{"float":"0.25"}}'
+    return lift(gm, roles={"x": "input", "v": "parameter", "w": "parameter"}, inits=dict.fromkeys("xvw", normal))
+
+
+def test_large_parameters_are_normal_and_no_two_rows_of_any_are_equal():
+    x, v, w = drawn(two_layers(lambda x, v, w: x @ v @ w), 0)
+    again = drawn(two_layers(lambda x, v, w: x @ v @ w), 0)
+    assert all(torch.equal(left, right) for left, right in zip((x, v, w), again, strict=True))
+    assert not torch.equal(drawn(two_layers(lambda x, v, w: x @ v @ w), 1)[1], v)
+    assert v.mean().item() == pytest.approx(1.0, abs=0.01) and w.std().item() == pytest.approx(0.25, abs=0.01)
+    assert len({tuple(row.tolist()) for row in torch.cat([v, w])}) == 1024
+
+
+def test_a_stretch_goes_on_where_the_line_ends():
+    line = torch.arange(PERIOD).float()
+    for count, start in ((5, 0), (PERIOD, 1), (2 * PERIOD + 9, PERIOD - 2), (PERIOD // 2, PERIOD // 2 + 1)):
+        spec = TensorSpec(dtype="float32", shape=(count,), stride=(1,), device="cpu")
+        assert torch.equal(_stretch(line, spec, start), ((torch.arange(count) + start) % PERIOD).float())
+
+
+@pytest.mark.parametrize(
+    "other", [lambda x, v, w: x @ w @ v, lambda x, v, w: x @ v.flip(0) @ w, lambda x, v, w: x @ v.transpose(0, 1) @ w]
+)
+def test_a_graph_that_mixes_up_large_parameters_is_found(other):
+    graph = two_layers(lambda x, v, w: x @ v @ w)
+    with pytest.raises(NumericError, match="output 0"):
+        compare(lower(two_layers(other)), graph, needed=0, limit=64 * MIB, seed=0)
 
 
 def test_a_traced_graph_that_does_not_run_says_so():
