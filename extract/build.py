@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from extract.configs import transformers_config
 from extract.failures import LIBRARY_ERRORS
 from extract.files import build_file
+from extract.parts import with_call
 from extract.patches import idle_conversions, no_rejection_sampling
 from extract.zoos import build_diffusers, build_torchvision
 from schemas.rows import ModelConfig
@@ -149,7 +150,7 @@ def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch
         if isinstance(getattr(module, "config", None), transformers.PretrainedConfig):
             apply_settings(module.config)
     _install_capture_hooks(model)
-    return model
+    return with_call(model, row.class_name)
 
 
 def _install_capture_hooks(model: torch.nn.Module) -> None:

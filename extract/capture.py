@@ -85,18 +85,26 @@ class Capture:
 def capture(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0, training: bool = False) -> Capture:
     """Capture one call, without gradients unless for training.
 
-    A call that fails with pictures or sounds besides a text is made again with the text alone.
+    A call that fails with pictures or sounds besides a text is made again with the text alone; where that fails too,
+    the first call tells why.
     """
     if training:
         return _call(built, wanted, {}, seed, training=True)
     text = without_media(tuple(wanted))
-    if len(text) == len(wanted):
-        return _read_if_needed(built, wanted, seed)
+    first: Exception | None = None
+    found: Capture | None = None
     try:
         found = _read_if_needed(built, wanted, seed)
-    except LIBRARY_ERRORS:
-        found = None
-    return found if found is not None and found.is_whole else _read_if_needed(built, text, seed)
+    except LIBRARY_ERRORS as error:
+        first = error
+    if len(text) < len(wanted) and (found is None or not found.is_whole):
+        with suppress(*LIBRARY_ERRORS):
+            alone = _read_if_needed(built, text, seed)
+            found = alone if found is None or alone.is_whole else found
+    if found is None:
+        assert first is not None
+        raise first
+    return found
 
 
 def _read_if_needed(built: Built, wanted: Sequence[WantedInput], seed: int) -> Capture:

@@ -168,7 +168,8 @@ def transformers_config(family: str, settings: Mapping[str, Any], *, owner: Any 
 
 
 def _transformers_default(row: ModelRef) -> str:
-    """The default configuration, adjusted; of a class that is one part of its model type, that part's."""
+    """The default configuration, adjusted; of a class that is one part of its model type, that part's; of a head with a
+    configuration of its own around those of many model types, its own around this one."""
     import transformers
 
     class_name = row.name.split("/")[-1]
@@ -176,6 +177,9 @@ def _transformers_default(row: ModelRef) -> str:
     own: Any = getattr(getattr(transformers, class_name), "config_class", None)
     parts = vars(config).values() if own is not None and not isinstance(config, own) else ()
     config = next((part for part in parts if isinstance(part, own)), config)
+    if own is not None and not isinstance(config, own) and "text_config" in getattr(own, "sub_configs_defaults", ()):
+        width = {"hidden_size": config.get_text_config().hidden_size}
+        config = own.from_dict({**width, "text_config": config.to_dict()})
     return canonical_config(config.to_dict())
 
 

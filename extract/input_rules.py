@@ -88,6 +88,7 @@ FACTS = (
     Fact(name="tiles", keys=("max_num_tiles",), default=4),
     Fact(name="tasks", keys=("task_seq_len",), default=77),
     Fact(name="latent", keys=("hidden_size", "codebook_dim", "latent_dim"), default=512),
+    Fact(name="latent_channels", keys=("latent_channels",), default=4),
     Fact(name="codebooks", keys=("num_codebooks",), default=4, families=("musicgen*",)),
     Fact(name="codebooks", keys=("num_codebooks", "num_quantizers"), default=8),
 )  # fmt: skip
@@ -258,6 +259,10 @@ _PICTURES = (
     InputRule(name="tasks_attention_mask", shape=(1, 77), dtype="int64", init=ONES),
     InputRule(name="classes_structure", shape=(1,), dtype="int64", init='{"kind":"literal","data":[3]}'),
     InputRule(name="x", shape=_IMAGE, init=NORMAL, modalities=("vision-*",)),
+    InputRule(name="frame", shape=_IMAGE),
+    InputRule(name="point_coords", shape=("batch", 1, 1, 2), init=UNIT),
+    InputRule(name="point_labels", shape=("batch", 1, 1), dtype="int32", init=ONES),
+    InputRule(name="hidden_states", shape=("batch", "latent_channels", "grid", "grid"), classes=("GlmImageVQVAE",)),
 )  # fmt: skip
 _SOUNDS = (
     InputRule(name="input_values", shape=("batch", "patch_frames", "mel"), families=("audio-spectrogram-transformer",)),

@@ -19,6 +19,7 @@ import torch
 
 from extract.failures import InputsError
 from extract.input_rules import FACTS, INNER, MEDIA, PRODUCTS, RULES, InputRule
+from extract.parts import signature_of
 from schemas import values
 from schemas.graph import TensorSpec
 from schemas.rows import ModelConfig
@@ -43,7 +44,7 @@ def wanted_inputs(model: torch.nn.Module, row: ModelConfig) -> tuple[WantedInput
     facts = facts_of(json.loads(row.config), getattr(model, "config", None), family=row.family)
     signature = {
         name: parameter.default is inspect.Parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        for name, parameter in inspect.signature(model.forward).parameters.items()
+        for name, parameter in signature_of(model).parameters.items()
     }
     names = tuple(signature)
     found = []

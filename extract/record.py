@@ -14,7 +14,7 @@ not known, and NotRepresentable for a tensor that no recorded call made.
 
 import operator
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,10 +83,12 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     text = without_media(tuple(wanted))
     try:
         return _record(built, wanted, seed)
-    except LIBRARY_ERRORS:
-        if len(text) == len(wanted):
-            raise
-    return _record(built, text, seed)
+    except LIBRARY_ERRORS as error:
+        first = error
+    if len(text) < len(wanted):
+        with suppress(*LIBRARY_ERRORS):
+            return _record(built, text, seed)
+    raise first
 
 
 def _record(built: Built, wanted: Sequence[WantedInput], seed: int) -> Recorded:
@@ -132,7 +134,8 @@ class _Recorder(TorchFunctionMode):
         self.effects: set[torch.fx.Node] = set()
         self.varying: dict[int, torch.UntypedStorage] = {}
         """Storages that something which varies was written into."""
-        self.first_call: torch.fx.Node | None = None
+        self.last_placeholder: torch.fx.Node | None = None
+        """Placeholders stand in the order of `examples`, before all calls."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -228,8 +231,6 @@ class _Recorder(TorchFunctionMode):
 
     def _describe(self, node: torch.fx.Node, value: Any) -> None:
         node.meta[META_SPECS] = specs_of(value)
-        if self.first_call is None and node.op != "placeholder":
-            self.first_call = node
 
     def constant(self, value: torch.Tensor, *, varies: bool) -> torch.Tensor:
         """Keep a real tensor in the graph by value; -> the tensor."""
@@ -253,8 +254,9 @@ class _Recorder(TorchFunctionMode):
         if argument is None and name is None:
             raise NotRepresentable(f"no recorded call made a tensor {tensor.dtype} {list(tensor.shape)} of the forward")
         label = f"L_{argument}_" if argument is not None else f"L_self_{str(name).replace('.', '_')}_"
-        with self.graph.inserting_before(self.first_call):
-            node = self.graph.placeholder(label)
+        last = self.last_placeholder
+        with self.graph.inserting_before(None) if last is None else self.graph.inserting_after(last):
+            node = self.last_placeholder = self.graph.placeholder(label)
         self._describe(node, tensor)
         self.examples.append(tensor)
         return _Origin(node=node, path=(), varies=argument is not None or isinstance(tensor, torch.nn.Parameter))

@@ -11,6 +11,7 @@ from extract.capture import capture
 from extract.configs import ConfigsConfig, resolve_configs
 from extract.inputs import WantedInput, dense_stride
 from extract.models import LICENSE
+from extract.record import record
 from extract.trace import TraceConfig, trace
 from schemas.graph import TensorSpec
 from schemas.rows import GraphRecord, ModelConfig, ModelRef, NumericCheck, Text
@@ -92,3 +93,23 @@ def test_a_model_that_fails_with_pictures_is_called_with_its_text(side: int, nam
     )
     found = capture(Built(model=TextOrMore().eval(), mode=None), wanted)
     assert found.is_whole and set(found.inputs.values()) == names
+
+
+class NeedsBoth(torch.nn.Module):
+    """Needs pictures with its text, of an even height."""
+
+    def forward(self, input_ids, pixel_values=None):
+        if pixel_values is None:
+            raise ValueError("no pictures")
+        raise ValueError("odd pictures")
+
+
+def test_the_first_call_tells_why_where_the_text_alone_fails_too():
+    spec = TensorSpec(dtype="int64", shape=(1, 4), stride=(4, 1), device="cpu")
+    wanted = (
+        WantedInput(name="input_ids", spec=spec, init='{"kind":"ones"}'),
+        WantedInput(name="pixel_values", spec=spec, init='{"kind":"ones"}', optional=True),
+    )
+    for call in (capture, record):
+        with pytest.raises(Exception, match="odd pictures"):
+            call(Built(model=NeedsBoth(), mode=None), wanted)

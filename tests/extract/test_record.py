@@ -91,6 +91,18 @@ def test_fake_and_real_weights_give_the_same_calls():
     assert names(admitted(fake(lambda: module(spellings)), X)) == names(admitted(real(lambda: module(spellings)), X))
 
 
+def test_placeholders_stand_in_the_order_of_their_tensors():
+    def forward(self, x, ids):
+        return torch.nn.functional.embedding(ids, self.weight) + x
+
+    inputs = wanted(x=("float32", (2, 4), NORMAL), ids=("int64", (2,), IDS))
+    built = fake(lambda: module(forward))
+    (piece,) = (found := record(built, inputs)).capture.pieces
+    roles, inits = describe_placeholders(piece, found.capture, built, inputs)
+    assert roles == {"l_ids_": "input", "l_self_weight_": "parameter", "l_x_": "input"}
+    assert inits["l_ids_"] == IDS and inits["l_x_"] == NORMAL
+
+
 def branches(self, x, mask):
     if not mask.all():
         return x.sin()
