@@ -4,10 +4,10 @@ import inspect
 
 import pytest
 import torch
-from tests.extract.test_input_groups import inputs, traced
 
 from extract.parts import Part, Tracked, signature_of, with_call
 from schemas.rows import NumericCheck
+from tests.extract.test_input_groups import inputs, traced
 
 pytestmark = pytest.mark.torch
 
@@ -17,7 +17,7 @@ def test_the_part_of_a_class_without_forward_is_called_and_named():
     found = traced("bark/BarkModel", "multimodal", semantic_config=part, coarse_acoustics_config=part,
                    fine_acoustics_config=part)  # fmt: skip
     assert found.numeric is NumericCheck.EQUAL
-    assert list(inputs(found).values())[0] == (1, 128)
+    assert next(iter(inputs(found).values())) == (1, 128)
     weights = [n.name for n in found.graph.nodes if n.op == "placeholder" and n.target == "parameter"]
     assert weights and all("model_semantic_" in name or "model_modules_semantic_" in name for name in weights)
 
