@@ -56,6 +56,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("aya_vision", "vision_config.num_attention_heads", 16, "the default width is no multiple of 14 heads"),
     _set("beit", "out_indices", [3, 5, 7, 11], "segmentation asks for four features", "*Segmentation"),
     _set("big*bird*", "block_size", 8, "with blocks of 64 a text of 128 tokens is too short for sparse attention"),
+    _set("blip-2", "image_token_id", 50265, "no default; that of its published models, a token beyond the text's"),
     _set("chameleon", "vocabulary_map", {"<image>": 8711, **{f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCD")}},
          "the map of image tokens has no default; its entries shape no operation"),
     _set("cohere_compass", "text_config.rope_parameters", _ROPE, "rotary settings are read by layer type"),
@@ -94,6 +95,15 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("lfm2_moe", "layer_types", ["full_attention" if i % 4 == 2 else "conv" for i in range(32)],
          "no default; attention in one layer of four, as in published models"),
     _set("lw_detr", "projector_scale_factors", [1.0], "no scale by default; one, as in its smallest published models"),
+    _set("instructblip", "image_token_index", 50265, "as in blip-2"),
+    _set("instructblipvideo", "video_token_index", 50265, "as in blip-2"),
+    *(
+        _set(families, f"{name}_token_id", 5 + place, "no default; a token of its own")
+        for families in ("minicpm_ocr", "minicpmv4_*", "nemotron_h_omni")
+        for place, name in enumerate(("image", "video"))
+    ),
+    _set("nemotron_h_omni", "audio_token_id", 7, "as above"),
+    _set("voxtral", "audio_token_id", 24, "no default; that of its published models"),
     _set("ministral", "head_dim", 128, "no default; 4096 / 32 heads"),
     _set("moonshine_streaming", "num_key_value_heads", 8, "no default; one a head"),
     _set("nemotron", "num_key_value_heads", 48, "no default; one a head"),

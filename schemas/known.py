@@ -35,6 +35,11 @@ FACTORIES = frozenset({
     _aten.tril_indices.default, _aten.triu_indices.default,
 })  # fmt: skip
 """Functions without tensor arguments whose results are known; not those that leave memory as it is."""
+UNWRITTEN = frozenset({
+    _aten.empty_like.default, _aten.new_empty.default, _aten.new_empty_strided.default, _aten.empty_permuted.default,
+})  # fmt: skip
+"""Functions whose results hold whatever the memory held, also if their operands are known: fake versions of other
+functions (an index with unknown positions) make their results so."""
 
 
 def exact_numbers(spec: TensorSpec, raw: Mapping[str, Any]) -> list[Any] | None:
@@ -84,6 +89,8 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Itera
             with no_dispatch():
                 data = func(*args, **{**(kwargs or {}), "device": "cpu", "pin_memory": None})
             attach(self, made, data)
+        if func in UNWRITTEN and isinstance(made, FakeTensor):
+            made.constant = None
         return made
 
     fake_tensor.CONSTANT_NUMEL_LIMIT = MAX_KNOWN

@@ -66,6 +66,14 @@ def test_exact_numbers_are_those_of_the_initialiser(init, dtype, shape):
         assert example_input(spec, init).tolist() == value.tolist()
 
 
+def test_what_memory_held_before_is_never_known():
+    places = torch.arange(5)
+    with computed_constants(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        table = torch.arange(9)
+        for made in (table[places], torch.empty_like(table), table.new_empty(4)):
+            assert made.constant is None
+
+
 @pytest.mark.parametrize("init", ['{"kind":"integers","low":0,"high":9}', '{"kind":"literal","data":[1,2]}'])
 def test_drawn_numbers_and_those_of_another_size_are_not_known(init):
     spec = TensorSpec(dtype="int64", shape=(3,), stride=(1,), device="cpu")
