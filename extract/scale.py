@@ -26,13 +26,16 @@ CAPS: tuple[tuple[frozenset[str], int, str], ...] = (
     ),
 )
 """(keys, largest value, why): applied at every depth of a configuration."""
+BY_LAYER = "per_layer_config"
+"""Key of a table of settings by number of a layer."""
 _ROUTED = ("num_experts_per_tok", "num_selected_experts", "moe_top_k", "top_k")
 
 
 def scaled(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with `CAPS` applied; a list with an entry a layer keeps the entries of the layers left."""
+    """The configuration with `CAPS` applied; what has an entry a layer keeps the entries of the layers left."""
     found: dict[str, Any] = {
-        key: scaled(value) if isinstance(value, Mapping) else value for key, value in settings.items()
+        key: scaled(value) if isinstance(value, Mapping) and key != BY_LAYER else value
+        for key, value in settings.items()
     }
     routed = max(_count(settings.get(key)) for key in _ROUTED)
     for keys, cap, _ in CAPS:
@@ -41,6 +44,7 @@ def scaled(settings: Mapping[str, Any]) -> dict[str, Any]:
             count = _count(found[key])
             if count > least:
                 found = {name: _cut(name, value, count, least) for name, value in found.items()}
+                found = found if keys is EXPERTS else _staged(found, count, least)
                 found[key] = least
     return found
 
@@ -52,3 +56,17 @@ def _count(value: Any) -> int:
 def _cut(name: str, value: Any, count: int, least: int) -> Any:
     is_by_layer = isinstance(value, list) and len(value) == count and "token" not in name
     return value[:least] if is_by_layer else value
+
+
+def _staged(settings: Mapping[str, Any], count: int, least: int) -> dict[str, Any]:
+    """A configuration without settings of layers that are gone, and without stages that are."""
+    found = dict(settings)
+    if isinstance(by_layer := found.get(BY_LAYER), Mapping):
+        found[BY_LAYER] = {key: value for key, value in by_layer.items() if int(key) < least}
+    stages = found.get("stage_names")
+    if isinstance(stages, list) and len(stages) == count + 1:
+        stages = found["stage_names"] = stages[: least + 1]
+        for key, known in (("out_features", stages), ("out_indices", range(len(stages)))):
+            if isinstance(chosen := found.get(key), list):
+                found[key] = [item for item in chosen if item in known] or [known[-1]]
+    return found

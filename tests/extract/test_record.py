@@ -168,6 +168,19 @@ def test_scaling_keeps_widths_and_lists_by_layer():
     }  # fmt: skip
 
 
+def test_scaling_leaves_no_stage_or_setting_of_a_layer_that_is_gone():
+    small = scaled({
+        "num_hidden_layers": 4, "stage_names": ["stem", "stage1", "stage2", "stage3", "stage4"],
+        "out_features": ["stage2", "stage4"], "out_indices": [2, 4], "per_layer_config": {"01": {"heads": 1}, "3": {}},
+    })  # fmt: skip
+    assert small == {
+        "num_hidden_layers": 2, "stage_names": ["stem", "stage1", "stage2"], "out_features": ["stage2"],
+        "out_indices": [2], "per_layer_config": {"01": {"heads": 1}},
+    }  # fmt: skip
+    last = scaled({"num_layers": 3, "stage_names": list("sabc"), "out_features": ["c"], "out_indices": [3]})
+    assert last["out_features"] == ["b"] and last["out_indices"] == [2]
+
+
 def test_inputs_that_were_read_are_written_out_number_by_number():
     def forward(self, x, ids):
         return x * 2 if ids.max() > 100 else x * int(ids[0])
