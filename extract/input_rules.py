@@ -49,6 +49,7 @@ FACTS = (
     Fact(name="image", default=1536, families=("depth_pro",)),
     Fact(name="image", default=712, families=("uvdoc*",)),
     Fact(name="image", default=336, families=("pe_*",)),
+    Fact(name="image", default=448, families=("tvp",)),
     # windows of patches: a multiple of four patches of 14
     Fact(name="image", default=560, families=("rf_detr*",)),
     Fact(name="detection_image", default=560, families=("rf_detr*",)),
@@ -85,6 +86,7 @@ FACTS = (
     Fact(name="feature_channels", keys=("visual_feat_dim", "visual_embedding_dim"), default=2048),
     Fact(name="box", keys=("visual_pos_dim",), default=4),
     Fact(name="queries", keys=("num_query_tokens",), default=32),
+    Fact(name="picture_tokens", keys=("latent_query_num",), default=64),
     Fact(name="tiles", keys=("max_num_tiles",), default=4),
     Fact(name="tasks", keys=("task_seq_len",), default=77),
     Fact(name="latent", keys=("hidden_size", "codebook_dim", "latent_dim"), default=512),
@@ -147,6 +149,7 @@ _VIDEO = (
     "pe_video*",
     "pe_audio_video*",
     "videomt",
+    "tvp",
 )
 _SCANS = ("mamba", "falcon_mamba", "rwkv", "recurrent_gemma", "jamba", "xlstm", "zamba")
 _PATCHED = ("siglip2*", "lfm2_vl*")
@@ -238,6 +241,8 @@ _PICTURES = (
               families=("llava_next*", "llava_onevision*")),
     InputRule(name="pixel_values", shape=("batch", 1, "channels", "image_height", "image_width"),
               families=("idefics*", "smolvlm", "modernvbert", "ultravbert", "granite_docling")),
+    InputRule(name="image_embeds_position_mask", shape=_LINE, dtype="int64", families=("kosmos-2",),
+              init='{"kind":"first","length":"text","count":"picture_tokens"}'),
     InputRule(name="aspect_ratio_ids", shape=("batch", 1), dtype="int64", init=ONES),
     InputRule(name="aspect_ratio_mask", shape=("batch", 1, "tiles"), dtype="int64", init=ONES),
     InputRule(name="pixel_values", shape=_IMAGE, init=NORMAL),

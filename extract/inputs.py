@@ -96,7 +96,12 @@ def _sentence(length: int, last: int) -> list[int]:
     return [*(3 + k for k in range(length - 1)), last]
 
 
-_WRITTEN: dict[str, Callable[..., list[int]]] = {"lattice": _lattice, "sentence": _sentence}
+def _first(length: int, count: int) -> list[int]:
+    """A mask of the first places of a text."""
+    return [int(place < count) for place in range(length)]
+
+
+_WRITTEN: dict[str, Callable[..., list[int]]] = {"lattice": _lattice, "sentence": _sentence, "first": _first}
 """Kinds of the tables that stand for a literal."""
 
 
