@@ -266,7 +266,7 @@ _PICTURES = (
     InputRule(name="x", shape=_IMAGE, init=NORMAL, modalities=("vision-*",)),
     InputRule(name="frame", shape=_IMAGE),
     InputRule(name="point_coords", shape=("batch", 1, 1, 2), init=UNIT),
-    InputRule(name="point_labels", shape=("batch", 1, 1), dtype="int32", init=ONES),
+    InputRule(name="point_kinds", shape=("batch", 1, 1), dtype="int32", init=ONES),
     InputRule(name="hidden_states", shape=("batch", "latent_channels", "grid", "grid"), classes=("GlmImageVQVAE",)),
 )  # fmt: skip
 _SOUNDS = (

@@ -56,11 +56,11 @@ class Tracked(torch.nn.Module):
         self.config = model.config
         self.session = inspect.signature(model.forward).parameters[SESSION].annotation
 
-    def forward(self, frame: torch.Tensor, point_coords: torch.Tensor, point_labels: torch.Tensor) -> Any:
+    def forward(self, frame: torch.Tensor, point_coords: torch.Tensor, point_kinds: torch.Tensor) -> Any:
         """Follow one object into the first frame."""
         session = self.session(video_height=frame.shape[-2], video_width=frame.shape[-1], dtype=frame.dtype)
         index = session.obj_id_to_idx(1)
-        session.add_point_inputs(index, 0, {"point_coords": point_coords, "point_labels": point_labels})
+        session.add_point_inputs(index, 0, {"point_coords": point_coords, "point_labels": point_kinds})
         session.obj_with_new_inputs = [1]
         forward = inspect.unwrap(
             type(self.model).forward

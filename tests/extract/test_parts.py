@@ -44,7 +44,7 @@ class Tracker(torch.nn.Module):
 def test_a_tracker_is_called_with_a_fresh_session_outside_of_inference_mode():
     model = with_call(Tracker(), "Tracker")
     assert isinstance(model, Tracked)
-    assert list(signature_of(model).parameters) == ["frame", "point_coords", "point_labels"]
+    assert list(signature_of(model).parameters) == ["frame", "point_coords", "point_kinds"]
     found = model(torch.ones(1, 3, 4, 4), torch.full((1, 1, 1, 2), 0.5), torch.ones(1, 1, 1))
     assert torch.equal(found, torch.ones(1, 3, 4, 4)) and not found.is_inference()
 
