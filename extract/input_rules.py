@@ -78,7 +78,7 @@ FACTS = (
     Fact(name="patch", keys=("patch_size",), default=14),
     Fact(name="temporal", default=1, families=("glm_image*", "hunyuan_vl*", "paddleocr_vl*", "video_llama_3*",
                                                "kimi*", "lfm3*")),
-    Fact(name="temporal", keys=("temporal_patch_size",), default=1),
+    Fact(name="temporal", keys=("temporal_patch_size", "patch_temporal"), default=1),
     Fact(name="past", keys=("context_length",), default=32),
     Fact(name="history", default=31),
     Fact(name="horizon", keys=("prediction_length",), default=24),
@@ -150,6 +150,7 @@ _VIDEO = (
     "pe_audio_video*",
     "videomt",
     "tvp",
+    "instructblipvideo",
 )
 _SCANS = ("mamba", "falcon_mamba", "rwkv", "recurrent_gemma", "jamba", "xlstm", "zamba")
 _PATCHED = ("siglip2*", "lfm2_vl*")
@@ -273,7 +274,7 @@ _SOUNDS = (
     InputRule(name="input_values", shape=("batch", "patch_frames", "mel"), families=("audio-spectrogram-transformer",)),
     InputRule(name="input_values", shape=("batch", 1, "samples"),
               families=("encodec", "dac", "mimi*", "xcodec*", "pocket_tts*", "vibevoice*", "neucodec*", "omniasr*",
-                        "wavtokenizer*")),
+                        "wavtokenizer*", "pe_audio*")),
     # the model without a head takes what a head's own prenet would make
     InputRule(name="input_values", shape=("batch", "text", "hidden"), classes=("SpeechT5Model",)),
     InputRule(name="decoder_input_values", shape=("batch", "decoder", "hidden"), classes=("SpeechT5Model",)),
