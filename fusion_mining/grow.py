@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from fusion_mining.cut import can_be_edge
 from fusion_mining.fold import Stretch
-from fusion_mining.op_classes import classes_of, is_compute, is_fusible
+from fusion_mining.op_classes import CONTRACTION, classes_of, is_compute, is_fusible
 from schemas.graph import CONSTANT, SUBGRAPH, Graph
 
 
@@ -43,6 +43,9 @@ class GrowConfig:
     """Most inputs of a grown piece."""
     max_outputs: int = 2
     """Most outputs of a grown piece."""
+    contractions: int = 0
+    """Most contractions of a grown piece. 1 also mines a contraction with what stands before and after it (prologue and
+    epilogue); without, a contraction ends a piece."""
     max_users: int = 8
     """Most readers of a value that does not end a piece."""
     max_sets: int = 3_000
@@ -94,7 +97,8 @@ class Wiring:
         self.users = [sum(1 << user for user in users) for users in graph.users]
         copied = frozenset(i for i, node in enumerate(nodes) if node.op in (CONSTANT, SUBGRAPH))
         self.reads = [_mask(k for k in node.inputs if k not in copied) for node in nodes]
-        self.fusible = _mask(i for i in calls if is_fusible(found[i]) and self.users[i])
+        self.heavy = _mask(i for i in calls if found[i] == CONTRACTION and self.users[i] and config.contractions)
+        self.fusible = _mask(i for i in calls if is_fusible(found[i]) and self.users[i]) | self.heavy
         self.compute = _mask(i for i in calls if is_compute(found[i]))
         self.edge = _mask(i for i in range(len(nodes)) if can_be_edge(nodes[i]))
         call_mask = _mask(calls)
@@ -249,7 +253,7 @@ def grow(graph: Graph, config: GrowConfig, wiring: Wiring | None = None, stretch
     pieces: list[int] = []
     capped = False
     for _ in range(config.max_nodes - 1):
-        wider = _larger(wires, folds, level, config.max_ops)
+        wider = _larger(wires, folds, level, config)
         pieces += [item.piece for item in wider if _is_piece(wires, item, config)]
         if len(wider) > config.max_sets:
             capped = True
@@ -290,12 +294,14 @@ def _is_piece(wires: Wiring, item: _Wider, config: GrowConfig) -> bool:
     return wires.is_bounded(piece, config.max_inputs, config.max_outputs)
 
 
-def _larger(wires: Wiring, folds: _Folds, level: list[_Grown], max_ops: int) -> list[_Wider]:
+def _larger(wires: Wiring, folds: _Folds, level: list[_Grown], config: GrowConfig) -> list[_Wider]:
     """All convex sets with one node more than those of a level, each once."""
     seen: set[int] = set()
     found: list[_Wider] = []
     for item in level:
-        free = ~wires.compute if (item.piece & wires.compute).bit_count() >= max_ops else -1
+        free = ~wires.compute if (item.piece & wires.compute).bit_count() >= config.max_ops else -1
+        if (item.piece & wires.heavy).bit_count() >= config.contractions:
+            free &= ~wires.heavy
         _extend(wires, item, item.near & ~item.piece & free, (seen, found))
         for later, near in folds.later_steps(wires, item):
             _extend(wires, later, near & free, (seen, found))
@@ -332,7 +338,7 @@ def _found(pieces: Sequence[int], capped: bool, folds: _Folds | None = None) -> 
 def regions(graph: Graph, config: GrowConfig, wiring: Wiring | None = None) -> Found:
     """Disjoint large pieces: from the first fusible node on, everything around it that can be added."""
     wires = wiring or Wiring(graph, config)
-    free = wires.fusible
+    free = wires.fusible & ~wires.heavy
     pieces = []
     while free:
         region = _region(wires, free & -free, free, config.region_ops)

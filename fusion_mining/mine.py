@@ -94,22 +94,26 @@ def _places(graph: Graph, records: list[bytes], config: MineConfig) -> tuple[lis
     for kind, rule, sets in rules:
         for nodes in sets:
             others.setdefault(nodes, _Place(kind=kind, rule=rule, nodes=nodes))
-    small = list(_grown(grown, others))
+    small = list(_grown(grown, others, wires.heavy))
     return [*others.values(), *small], grown.capped
 
 
-def _grown(grown: Found, others: dict[tuple[int, ...], _Place]) -> Iterator[_Place]:
-    """The places of grown pieces; one that was found by another rule as well is that place, and of the first kind."""
+def _grown(grown: Found, others: dict[tuple[int, ...], _Place], heavy: int) -> Iterator[_Place]:
+    """The places of grown pieces; one that was found by another rule as well is that place, and of the first kind.
+
+    `heavy` are the contractions that may stand in a piece, as bits.
+    """
     shapes = {(len(nodes), nodes[-1] - nodes[0]) for nodes in others}
     for nodes, (step, more) in zip(grown.sets, grown.shifts, strict=True):
+        rule = "anchored" if heavy and any(heavy >> index & 1 for index in nodes) else "grown"
         if (len(nodes), nodes[-1] - nodes[0]) not in shapes:
-            yield _Place(kind=FUSIBLE, rule="grown", nodes=nodes, more=more)
+            yield _Place(kind=FUSIBLE, rule=rule, nodes=nodes, more=more)
             continue
         for shift in range(0, step * more + 1, step or 1):
             moved = tuple([index + shift for index in nodes])
             if moved not in others or others[moved].kind != FUSIBLE:
                 others.pop(moved, None)
-                yield _Place(kind=FUSIBLE, rule="grown", nodes=moved)
+                yield _Place(kind=FUSIBLE, rule=rule, nodes=moved)
 
 
 def _keyed(graph: Graph, records: list[bytes], places: Sequence[_Place]) -> Iterator[tuple[_Place, str]]:

@@ -64,7 +64,7 @@ LEGALITY: dict[str, tuple[bool, bool, str]] = {
 }
 """Class -> (a piece may hold it, it counts as a compute op, why)."""
 
-OPAQUE = "opaque"
+OPAQUE, CONTRACTION = "opaque", "contraction"
 _CLASS_OF = {name: cls for cls, names in CLASSES.items() for name in names.split()}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusion_mining.grow import GrowConfig, Wiring, bits, grow, regions
-from fusion_mining.op_classes import classes_of, is_compute, is_fusible
+from fusion_mining.op_classes import LEGALITY, classes_of, is_compute, is_fusible
 from schemas.graph import Graph
 from tests.schemas.drafts import Draft, spec
 
@@ -36,6 +36,8 @@ def is_piece(graph: Graph, classes: list[str], dag: nx.DiGraph, chosen: tuple[in
     inside = set(chosen)
     if sum(is_compute(classes[k]) for k in inside) not in range(config.min_ops, config.max_ops + 1):
         return False
+    if sum(classes[k] == "contraction" for k in inside) > config.contractions:
+        return False
     if not nx.is_connected(dag.subgraph(inside).to_undirected()):
         return False
     for index in inside:
@@ -57,7 +59,8 @@ def brute_force(graph: Graph, config: GrowConfig) -> set[tuple[int, ...]]:
     classes = classes_of(graph)
     dag = nx.DiGraph([(source, k) for k, node in graph.calls() for source in node.inputs])
     dag.add_nodes_from(range(len(graph.nodes) - 1))
-    fusible = [k for k, _ in graph.calls() if is_fusible(classes[k]) and graph.users[k]]
+    allowed = {cls for cls in LEGALITY if is_fusible(cls)} | ({"contraction"} if config.contractions else set())
+    fusible = [k for k, _ in graph.calls() if classes[k] in allowed and graph.users[k]]
     return {
         chosen
         for size in range(2, config.max_nodes + 1)
@@ -73,6 +76,24 @@ def test_growth_finds_exactly_what_brute_force_finds(graph: Graph):
     assert not found.capped
     assert len(set(found.sets)) == len(found.sets)
     assert set(found.sets) == brute_force(graph, SMALL)
+
+
+@pytest.mark.parametrize("contractions", [1, 2])
+@given(mixed_graphs())
+@settings(max_examples=60, deadline=None)
+def test_growth_around_contractions_finds_exactly_what_brute_force_finds(contractions: int, graph: Graph):
+    config = replace(SMALL, contractions=contractions)
+    assert set(grow(graph, config).sets) == brute_force(graph, config)
+    assert regions(graph, config) == regions(graph, SMALL)
+
+
+def test_a_linear_layer_with_its_activation_is_a_piece_only_around_contractions():
+    d = Draft()
+    x = d.call("torch.exp", d.input())
+    h = d.call("torch.matmul", x, d.input(role="parameter"))
+    graph = d.graph(d.call("torch.nn.functional.gelu", h))
+    assert grow(graph, SMALL).sets == ()
+    assert grow(graph, replace(SMALL, contractions=1)).sets == ((1, 3), (3, 4), (1, 3, 4))
 
 
 @given(mixed_graphs())
