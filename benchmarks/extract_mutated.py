@@ -158,6 +158,8 @@ def trace_one(pool: ChildPool, row: ModelConfig, result: Result) -> None:
         result.ended.update(kinds[:1] if ended else ())
         result.slowest_s = max(result.slowest_s, wall)
         result.over_time += wall > LIMITS.timeout_s + GRACE_S
+        if "unknown" in kinds:
+            print(row.name, tables["Failure"]["message"].to_pylist(), file=sys.stderr, flush=True)
         if result.done % 20 == 0:
             print(f"{result.done} done, {dict(result.kinds)}", file=sys.stderr, flush=True)
 

@@ -25,6 +25,8 @@ LIBRARY_ERRORS = (
 BUILD, FORWARD, CAPTURE, LIFT, REBUILD = "build", "forward", "capture", "lift", "rebuild"
 """Steps of tracing, as marked on a passing exception."""
 DETAIL_CHARACTERS = 4000
+_READ = 50_000
+"""Characters of either end of a message that are looked at: a configuration may bring ten million into one."""
 
 
 class GraphBreakError(RuntimeError):
@@ -59,7 +61,7 @@ class Rule:
             return False
         if self.steps and where not in self.steps:
             return False
-        return not self.message or re.search(self.message, str(error)) is not None
+        return not self.message or re.search(self.message, _ends(str(error))) is not None
 
 
 RULES = (
@@ -97,6 +99,11 @@ RULES = (
     Rule(kind=FailureKind.ROUNDTRIP, steps=(REBUILD,)),
 )  # fmt: skip
 """First line that holds decides; an exception that fits none is UNKNOWN."""
+
+
+def _ends(text: str) -> str:
+    """A text without the middle of a very long one."""
+    return text if len(text) <= 2 * _READ else f"{text[:_READ]} ... {text[-_READ:]}"
 
 
 @contextmanager
@@ -151,16 +158,17 @@ _FAKE_CALL = re.compile(r"\bgot (\w+\(.*\))")
 
 def first_line(error: BaseException) -> str:
     """The first non-empty line of an exception's message, cleaned; its type if there is none."""
-    lines = [line.strip() for line in clean(str(error)).splitlines() if line.strip()]
+    text = _ends(str(error))
+    lines = [line.strip() for line in clean(text).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
-    cause = _FAKE_CALL.search(str(error)) if "fake tensor call" in lines[0] else None
+    cause = _FAKE_CALL.search(text) if "fake tensor call" in lines[0] else None
     return (f"{lines[0]}: {clean(cause[1])}" if cause else lines[0])[:300]
 
 
 def failure_row(error: BaseException, *, stage: str, row: Any, kind: FailureKind | None = None) -> Failure:
     """A Failure row for an input row and the exception that stopped it."""
-    detail = clean("".join(traceback.format_exception(error)))[-DETAIL_CHARACTERS:]
+    detail = clean(_ends("".join(traceback.format_exception(error))))[-DETAIL_CHARACTERS:]
     return Failure(
         stage=stage, item=row_key(row), name=row.name, kind=kind or failure_kind(error),
         exception=type(error).__name__, message=first_line(error), detail=Text(detail),
