@@ -46,6 +46,12 @@ _ROPE = {"full_attention": {"rope_theta": 10000.0, "rope_type": "default"}}
 _HALF_ROPE = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
 
 
+_REPVIT = {
+    "model_type": "timm_wrapper", "architecture": "repvit_m1", "do_pooling": True, "num_classes": 2,
+    "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
+}  # fmt: skip
+
+
 def _set(families: str, path: str, value: Any, why: str, classes: str = "*") -> Adjustment:
     return Adjustment(families=families, classes=classes, path=path, value=value, why=why)
 
@@ -72,6 +78,10 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("dots1", "n_routed_experts", 128, "no default"),
     _set("dots1", "num_experts_per_tok", 6, "no default"),
     _set("dots1", "n_shared_experts", 2, "no default"),
+    _set("edgetam", "vision_config.backbone_config", _REPVIT, "the default spells the key wrongly that names it"),
+    _set("edgetam_video", "vision_config", {"model_type": "edgetam_vision_model", "backbone_config": _REPVIT},
+         "as above; the default has the vision tower of another type"),
+    _set("edgetam_vision_model", "backbone_config", _REPVIT, "as above"),
     _set("emu3", "vocabulary_map",
          {"<image>": 151643, "<|extra_200|>": 151847, **{f"<|visual token {i:06d}|>": 151854 + i for i in range(8)}},
          "the map of image tokens has no default; its entries shape no operation"),
@@ -84,6 +94,8 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("glm4v_moe", "text_config.head_dim", 128, "as in glm4v_moe_text"),
     _set("glm4v_moe_text", "head_dim", 128, "no default; the sections of three axes fill half a head of 128"),
     _set("glm46v", "text_config.rope_parameters", _HALF_ROPE, "as in glm4v"),
+    _set("glm_image", "text_config.rope_parameters", _HALF_ROPE, "as in glm4v"),
+    _set("glm_image_text", "rope_parameters", _HALF_ROPE, "as in glm4v"),
     _set("granite4_vision", "deepstack_layer_map", [[-8, 6], [-5, 12], [-2, 18]], "no default"),
     _set("granite4_vision", "downsample_rate", "1/2", "no default"),
     _set("hiera", "decoder_hidden_size", 512, "no default", "*PreTraining"),
@@ -119,6 +131,11 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("pp_ocrv[56]_*_det", "kernel_list", [3, 2, 2], "as its documentation says"),
     _set("pp_ocrv5_server_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
     _set("pp_ocrv6_*_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
+    *(
+        _set(families, f"{prefix}vision_start_token_id", 151652, "no default; that of its published models")
+        for families, prefix in (("qwen*omni*_thinker", ""), ("qwen2_5_omni", "thinker_config."),
+                                 ("qwen3_omni_moe", "thinker_config."))
+    ),
     _set("qwen3_omni_moe", "talker_config.text_config.shared_expert_intermediate_size", 768, "no default"),
     _set("qwen3_omni_moe", "talker_config.spatial_merge_size", 2, "no default; that of its vision tower"),
     *(

@@ -40,6 +40,8 @@ FACTS = (
     Fact(name="batch"),
     Fact(name="decoder", default=DECODER),
     Fact(name="scan", default=SCAN),
+    # whole frames
+    Fact(name="samples", default=19_200, families=("muse_spark_audio",)),
     Fact(name="samples", default=16_000),
     Fact(name="eos", keys=("eos_token_id",), default=2),
     Fact(name="vocab", keys=("vocab_size",), default=1000),
@@ -61,6 +63,7 @@ FACTS = (
     Fact(name="video", keys=("num_frames", "frames_per_clip"), default=8),
     Fact(name="tubelet", keys=("tubelet_size",), default=2),
     # seven frames of 80 side by side, or four
+    Fact(name="mel", default=128, families=("gemma4_audio",)),
     Fact(name="mel", default=560, families=("fun_asr_nano*",)),
     Fact(name="mel", default=320, families=("granite_speech5*",)),
     Fact(name="mel", default=80,
@@ -76,8 +79,11 @@ FACTS = (
     Fact(name="grid", default=24, families=("gemma4*", "embedding_gemma2*")),
     Fact(name="grid", default=16),
     Fact(name="patch", keys=("patch_size",), default=14),
+    Fact(name="merged_side", keys=("patch_size",), default=14, scale=2),
+    Fact(name="state", keys=("state_dim",), default=17),
+    Fact(name="action", keys=("act_dim",), default=4),
     Fact(name="temporal", default=1, families=("glm_image*", "hunyuan_vl*", "paddleocr_vl*", "video_llama_3*",
-                                               "kimi*", "lfm3*")),
+                                               "kimi*")),
     Fact(name="temporal", keys=("temporal_patch_size", "patch_temporal"), default=1),
     Fact(name="past", keys=("context_length",), default=32),
     Fact(name="history", default=31),
@@ -99,6 +105,7 @@ PRODUCTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("patches", ("grid", "grid"), ()),
     ("patch_values", ("channels", "temporal", "patch", "patch"), ()),
     ("plain_patch_values", ("channels", "patch", "patch"), ()),
+    ("strip", ("grid", "grid", "patch"), ()),
     ("film_patches", ("video", "image_height", "image_width"), ("tubelet", "patch", "patch")),
 )
 """(name, facts whose product it is, facts it is divided by)."""
@@ -151,6 +158,7 @@ _VIDEO = (
     "videomt",
     "tvp",
     "instructblipvideo",
+    "xclip",
 )
 _SCANS = ("mamba", "falcon_mamba", "rwkv", "recurrent_gemma", "jamba", "xlstm", "zamba")
 _PATCHED = ("siglip2*", "lfm2_vl*")
@@ -205,8 +213,11 @@ _TEXT = (
 _PACKED = (
     InputRule(name="pixel_values", shape=("patches", "channels", "patch", "patch"), families=("kimi*",),
               given=("*grid_thw",)),
-    InputRule(name="pixel_values", shape=("batch", "patches", "patch_values"), families=("hunyuan_vl*",),
-              given=("*grid_thw",)),
+    InputRule(name="pixel_values", shape=("patches", "merged_side", "merged_side", "channels"),
+              families=("inkling2_vision",)),
+    InputRule(name="pixel_values", shape=("batch", "channels", "patch", "strip"), given=("target_sizes",)),
+    InputRule(name="target_sizes", shape=("batch", 2), dtype="int32",
+              init='{"kind":"literal","data":["grid","grid"]}'),
     InputRule(name="pixel_values", shape=("patches", "channels", "patch", "patch"), families=("paddleocr_vl*",),
               given=("*grid_thw",)),
     InputRule(name="pixel_values", shape=_LATTICE, given=("*grid_thw",)),
@@ -281,9 +292,13 @@ _SOUNDS = (
     InputRule(name="decoder_input_values", shape=("batch", "decoder", "mel")),
     InputRule(name="input_values", shape=("batch", "samples")),
     InputRule(name="input_features", init="", given=("input_values",), families=("speech-encoder-decoder",)),
+    InputRule(name="input_features", shape=("batch", 50, "mel"), families=("xcodec2",)),
     InputRule(name="input_features", shape=("batch", 1, 1001, 64), families=("clap*",)),
+    # eight frames a token of the text
+    InputRule(name="input_features", shape=("batch", "mel", 1024), families=("voxtral_realtime",)),
     InputRule(name="input_features", shape=_AUDIO_LM,
-              families=("whisper*", "voxtral*", "qwen2_audio*", "glmasr*", "audioflamingo3*", "musicflamingo*")),
+              families=("whisper*", "voxtral*", "qwen2_audio*", "glmasr*", "audioflamingo3*", "musicflamingo*",
+                        "qwen2_5_omni*", "qwen3_omni*", "moss_transcribe*", "clvp*")),
     InputRule(name="input_features", shape=("batch", "mel", 1000), families=("qwen3_asr*",)),
     InputRule(name="input_features", shape=("batch", 1024, "mel")),
     InputRule(name="input_features_mask", shape=("batch", 1000), dtype="int64", init=ONES, families=("qwen3_asr*",)),
@@ -305,6 +320,13 @@ _SERIES = (
     InputRule(name="past_time_features", shape=("batch", "history", 0), families=_LAGGED),
     InputRule(name="future_values", shape=("batch", "horizon"), families=_LAGGED),
     InputRule(name="future_time_features", shape=("batch", "horizon", 0), families=_LAGGED),
+    # twenty steps of a game
+    InputRule(name="states", shape=("batch", 20, "state")),
+    InputRule(name="actions", shape=("batch", 20, "action"), families=("decision_transformer",)),
+    InputRule(name="rewards", shape=("batch", 20, 1)),
+    InputRule(name="returns_to_go", shape=("batch", 20, 1)),
+    InputRule(name="timesteps", shape=("batch", 20), dtype="int64", init='{"kind":"arange","start":0,"step":1}',
+              families=("decision_transformer",)),
     InputRule(name="past_values", shape=("batch", 512), families=("timesfm*",)),
     InputRule(name="past_values_padding", shape=("batch", 512), dtype="int64", init=ZEROS, needed=True),
     InputRule(name="freq", shape=("batch", 1), dtype="int64", init=ZEROS, needed=True),
