@@ -13,6 +13,7 @@ not known, and NotRepresentable for a tensor that no recorded call made.
 """
 
 import operator
+import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -132,6 +133,7 @@ class _Recorder(TorchFunctionMode):
         self.examples: list[Any] = []
         self.reads: list[str] = []
         self.effects: set[torch.fx.Node] = set()
+        self.labels: set[str] = set()
         self.varying: dict[int, torch.UntypedStorage] = {}
         """Storages that something which varies was written into."""
         self.last_placeholder: torch.fx.Node | None = None
@@ -253,7 +255,10 @@ class _Recorder(TorchFunctionMode):
         argument, name = self.argument_names.get(id(tensor)), self.built.name_of(tensor)
         if argument is None and name is None:
             raise NotRepresentable(f"no recorded call made a tensor {tensor.dtype} {list(tensor.shape)} of the forward")
-        label = f"L_{argument}_" if argument is not None else f"L_self_{str(name).replace('.', '_')}_"
+        label = re.sub(r"\W", "_", f"L_{argument}_" if argument is not None else f"L_self_{name}_")
+        while label in self.labels:
+            label += "_"
+        self.labels.add(label)
         last = self.last_placeholder
         with self.graph.inserting_before(None) if last is None else self.graph.inserting_after(last):
             node = self.last_placeholder = self.graph.placeholder(label)

@@ -103,6 +103,21 @@ def test_placeholders_stand_in_the_order_of_their_tensors():
     assert inits["l_ids_"] == IDS and inits["l_x_"] == NORMAL
 
 
+def test_names_of_weights_become_names_of_arguments_each_once():
+    def forward(self, x):
+        return x @ self.table["2-1"] + x @ self.get_parameter("table_2_1") + x @ self.weight
+
+    def make() -> torch.nn.Module:
+        made = module(forward)
+        made.table = torch.nn.ParameterDict({"2-1": torch.nn.Parameter(torch.randn(4, 4))})
+        made.register_parameter("table_2_1", torch.nn.Parameter(torch.randn(4, 4)))
+        return made
+
+    (piece,) = admitted(fake(make), X).capture.pieces
+    found = [node.name for node in piece.gm.graph.nodes if node.op == "placeholder"]
+    assert found == ["l_x_", "l_self_table_2_1_", "l_self_table_2_1__", "l_self_weight_"]
+
+
 def branches(self, x, mask):
     if not mask.all():
         return x.sin()
