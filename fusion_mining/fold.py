@@ -47,17 +47,19 @@ class Stretch:
         return self.stop - self.start - self.period
 
 
-def stretches(graph: Graph, records: Sequence[bytes], classes: Sequence[str]) -> list[Stretch]:
-    """Disjoint stretches, ascending: the longest first, then what is left of the others."""
+def stretches(
+    graph: Graph, records: Sequence[bytes], classes: Sequence[str], *, least: int = MIN_FOLDED
+) -> list[Stretch]:
+    """Disjoint stretches that fold at least `least` nodes, ascending: the longest, then what is left of the others."""
     looks = _looks(graph, records, classes)
-    found = [item for period in _periods(looks) for item in _with_period(graph, looks, period)]
+    found = [item for period in _periods(looks) for item in _with_period(graph, looks, period, least)]
     chosen: list[Stretch] = []
     for item in sorted(found, key=lambda item: (-item.folded, item.period, item.start)):
-        chosen.extend(_left_of(item, chosen))
+        chosen.extend(_left_of(item, chosen, least))
     return sorted(chosen, key=lambda item: item.start)
 
 
-def _left_of(item: Stretch, chosen: Sequence[Stretch]) -> list[Stretch]:
+def _left_of(item: Stretch, chosen: Sequence[Stretch], least: int) -> list[Stretch]:
     """What other stretches leave of one: parts of at least two periods."""
     parts = [(item.start, item.stop)]
     for other in chosen:
@@ -68,7 +70,7 @@ def _left_of(item: Stretch, chosen: Sequence[Stretch]) -> list[Stretch]:
             if low < high
         ]
     left = [Stretch(start=low, stop=high, period=item.period) for low, high in dict.fromkeys(parts)]
-    return [part for part in left if part.folded >= max(MIN_FOLDED, part.period)]
+    return [part for part in left if part.folded >= max(least, part.period)]
 
 
 def _looks(graph: Graph, records: Sequence[bytes], classes: Sequence[str]) -> list[int]:
@@ -95,10 +97,10 @@ def _periods(looks: Sequence[int]) -> list[int]:
     return [period for period, _ in sorted(votes.items(), key=lambda item: (-item[1], item[0]))[:MAX_PERIODS]]
 
 
-def _with_period(graph: Graph, looks: Sequence[int], period: int) -> Iterator[Stretch]:
+def _with_period(graph: Graph, looks: Sequence[int], period: int, least: int) -> Iterator[Stretch]:
     """All maximal stretches of one period."""
     restarts = 0
-    for low, high in _alike(graph, looks, period):
+    for low, high in _alike(graph, looks, period, max(period, least)):
         start, index, pairs = low, low, _Pairs()
         while index < high:
             broken = _add(graph, looks, (start, index, period), pairs)
@@ -114,11 +116,10 @@ def _with_period(graph: Graph, looks: Sequence[int], period: int) -> Iterator[St
             yield Stretch(start=start, stop=index + period, period=period)
 
 
-def _alike(graph: Graph, looks: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
-    """(first, last + 1) of runs of calls that look like the node a period later, long enough for a stretch."""
+def _alike(graph: Graph, looks: Sequence[int], period: int, least: int) -> Iterator[tuple[int, int]]:
+    """(first, last + 1) of runs of at least `least` calls that look like the node a period later."""
     first = next((index for index, node in enumerate(graph.nodes) if node.is_call), len(looks))
     last = first - 1
-    least = max(period, MIN_FOLDED)
     for index in [
         *(k for k in range(first, len(looks) - period) if looks[k] != looks[k + period]),
         len(looks) - period,

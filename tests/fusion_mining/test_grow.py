@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.mining_brute import measure
 from fusion_mining.grow import GrowConfig, Wiring, bits, grow, regions
 from fusion_mining.op_classes import LEGALITY, classes_of, is_compute, is_fusible
 from schemas.graph import Graph
@@ -94,6 +95,12 @@ def test_a_linear_layer_with_its_activation_is_a_piece_only_around_contractions(
     graph = d.graph(d.call("torch.nn.functional.gelu", h))
     assert grow(graph, SMALL).sets == ()
     assert grow(graph, replace(SMALL, contractions=1)).sets == ((1, 3), (3, 4), (1, 3, 4))
+
+
+def test_the_benchmark_against_brute_force_finds_no_difference():
+    found = measure(16)
+    assert (found["brute_wrong"], found["brute_limits"]) == ([], 128)
+    assert found["brute_folded"] > 0 and found["brute_pieces"] > 1000
 
 
 @given(mixed_graphs())
