@@ -3,8 +3,9 @@
     python -m benchmarks.mining --run runs/default --json              # everything; hours on one core
     python -m benchmarks.mining --only enumeration --only provenance   # parts
 
-Reads a run; prints. Each part is a module of its own that can be run alone and explains its keys: `mining_checked`
-(provenance), `mining_prefix` (prefix), `mining_maps` (maps, resumable), `mining_lifted` (lifted); enumeration is here.
+Reads a run; prints. Each part is a module of its own that can be run alone and explains its keys: `mining_brute`
+(brute), `mining_checked` (provenance), `mining_prefix` (prefix), `mining_maps` (maps, resumable), `mining_lifted`
+(lifted); enumeration is here.
 
 | key                | meaning                                                                                    |
 |--------------------|--------------------------------------------------------------------------------------------|
@@ -33,7 +34,13 @@ from fusion_mining.grow import GrowConfig
 from fusion_mining.mine import MineConfig, mine
 from schemas.rows import CanonicalGraph, Occurrence
 
-PARTS = {"provenance": "mining_checked", "prefix": "mining_prefix", "maps": "mining_maps", "lifted": "mining_lifted"}
+PARTS = {
+    "brute": "mining_brute",
+    "provenance": "mining_checked",
+    "prefix": "mining_prefix",
+    "maps": "mining_maps",
+    "lifted": "mining_lifted",
+}
 
 
 CAPS = (100, 300, 1000, 2000, 4000, 8000)
@@ -88,7 +95,7 @@ def fit(points: list[tuple[int, float]]) -> float:
 def part(module: str, run: Path) -> dict[str, Any]:
     """The figures of one part, from a process of its own: each stands in for a GPU or interprets."""
     command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{module}", "--json"]
-    command += ["--run", str(run)] if module != "mining_checked" else []
+    command += ["--run", str(run)] if module not in ("mining_brute", "mining_checked") else []
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(f"benchmarks.{module} failed: {(done.stderr.splitlines() or [''])[-1]}")
