@@ -1,6 +1,6 @@
 """How fast architectures become graphs: against a loop of one process a model, and projected to a listing of 100,000.
 
-    python -m benchmarks.extract_speed --json [--sample 60] [--seed 0] [--workers 2] [--block 10] [--no-largest]
+    python -m benchmarks.extract_speed --json [--sample 60] [--seed 0] [--workers 2] [--block 20] [--no-largest]
     python -m benchmarks.extract_speed --json --minutes 25 --state speed.jsonl     # stops in time, goes on when asked
 
 The same architectures, a seeded pick over the strata, go block by block through two ways on the same cores: a loop that
@@ -327,7 +327,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=60, help="architectures")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--block", type=int, default=10, help="architectures after which the other way has its turn")
+    parser.add_argument("--block", type=int, default=20, help="architectures after which the other way has its turn")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="no block begins after so many")
     parser.add_argument("--state", type=Path, help="file of blocks that are measured already, added to")
     parser.add_argument("--largest", action=argparse.BooleanOptionalAction, default=True, help="measure memory too")

@@ -11,14 +11,17 @@ raises whatever Dynamo or the model raises.
 import gc
 import os
 import re
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch._dynamo
 import torch._dynamo.convert_frame
+import torch._dynamo.output_graph
 import torch._dynamo.utils
 from torch.utils import _pytree as pytree
 
@@ -139,7 +142,7 @@ def _call(
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     data = {id(arguments[name]): value for name, value in known.items()}
     os.environ.update(UNCHECKED)
-    with step(CAPTURE), torch.set_grad_enabled(training), fake_scope(built), no_collection():
+    with step(CAPTURE), torch.set_grad_enabled(training), fake_scope(built), no_collection(), no_origins():
         if known:
             pieces, reasons = _capture_reading(built, arguments, data)
         elif (whole := _capture_whole(built.model, arguments)) is not None:
@@ -224,6 +227,27 @@ def no_collection() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+class _NoStack:
+    """Stands for `traceback.StackSummary` where a node's lines of source are put together: there are none."""
+
+    @staticmethod
+    def from_list(_: Any) -> Any:
+        """A summary of nothing."""
+        return traceback.StackSummary()
+
+
+@contextmanager
+def no_origins() -> Iterator[None]:
+    """Do not have Dynamo format, for every node, the lines of source that it comes from: nothing reads them."""
+    module: Any = torch._dynamo.output_graph
+    was = module.traceback
+    module.traceback = SimpleNamespace(**{**vars(traceback), "StackSummary": _NoStack})
+    try:
+        yield
+    finally:
+        module.traceback = was
 
 
 class _Stopped(Exception):
