@@ -94,6 +94,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("glm4v_moe", "text_config.head_dim", 128, "as in glm4v_moe_text"),
     _set("glm4v_moe_text", "head_dim", 128, "no default; the sections of three axes fill half a head of 128"),
     _set("glm46v", "text_config.rope_parameters", _HALF_ROPE, "as in glm4v"),
+    _set("glmga", "text_config.rope_parameters", _HALF_ROPE, "as in glm4v"),
     _set("glm_image", "text_config.rope_parameters", _HALF_ROPE, "as in glm4v"),
     _set("glm_image_text", "rope_parameters", _HALF_ROPE, "as in glm4v"),
     _set("granite4_vision", "deepstack_layer_map", [[-8, 6], [-5, 12], [-2, 18]], "no default"),
