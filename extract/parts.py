@@ -44,7 +44,7 @@ class Part(torch.nn.Module):
     def called(self) -> Callable[..., Any]:
         """The function whose signature names the inputs."""
         part = attrgetter(self.path)(self.model)
-        return part.forward if isinstance(part, torch.nn.Module) else part  # type: ignore[no-any-return]
+        return part.forward if isinstance(part, torch.nn.Module) else part
 
 
 class Tracked(torch.nn.Module):
