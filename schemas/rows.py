@@ -218,7 +218,8 @@ class Subgraph:
     """fusible: one kernel could compute it. typical: a block that its graph repeats. sole_op: one op that computes. A
     piece found as several kinds is one row, of the first of these kinds."""
     rule: str
-    """The rule that admitted it: fusible pieces are maximal or grown, typical ones repeated, sole ops single."""
+    """The rule that admitted it: fusible pieces are maximal, grown or anchored (around a
+    contraction), typical ones repeated, sole ops single."""
     pattern: str
     """The piece's compute ops in order, for people: "add > layer_norm > gelu"."""
     num_ops: int
