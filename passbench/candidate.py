@@ -68,6 +68,7 @@ class Candidate:
         self.failure: BaseException | None = None
         self.held: list[list[Any]] = []
         self.last: list[Any] = []
+        """Inputs of the last call."""
         self.rewrite: dict[str, Outline] = {}
         self.loaded = loaded or Loaded(request)
         compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
@@ -92,7 +93,7 @@ class Candidate:
         census.operators.clear()
         outputs = self.called(inputs)
         facts = watch.facts(outputs, past)
-        self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
+        self.held.append([*outputs, *(inputs[position].clone() for position in request["changes"])])  # refilled later
         rewrite, self.rewrite = self.rewrite, {}  # told once
         return {
             "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,

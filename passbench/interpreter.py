@@ -8,7 +8,8 @@ What a kernel computes stays the same, at about half the time of a small launch:
   puts its own functions in the place of the builtin ones; after the launch it takes them off. Here they stay on.
 - Sums and products of whole numbers are computed a second time with 64 bits, to see an overflow; what is found goes to
   an assertion that is left out unless debugging is on. Here both are left out.
-- NumPy's name of a type is looked up in a table that is made anew at each look. Here it is remembered.
+- NumPy's name of a type is looked up in a table that is made anew at each look, and the type of a block is made anew
+  for each value of other elements. Here both are remembered.
 
 Changes Triton's modules in this process.
 """
@@ -45,6 +46,20 @@ def _remembered(look_up: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return found
 
 
+def _interned(make: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    known: dict[tuple[str, str], Any] = {}
+
+    def with_element(block: Any, element: Any) -> Any:
+        if element.is_ptr():
+            return make(block, element)
+        key = (block.name, element.name)
+        if key not in known:
+            known[key] = make(block, element)
+        return known[key]
+
+    return with_element
+
+
 def streamline() -> None:
     """Change the interpreter of this process for good; a second call changes nothing."""
     if interpreter._patch_lang is _patch_nothing:
@@ -55,4 +70,5 @@ def streamline() -> None:
     builder = interpreter.interpreter_builder
     builder.options = replace(builder.options, sanitize_overflow=builder.options.debug)
     interpreter._get_np_dtype = _remembered(interpreter._get_np_dtype)
+    tl.core.block_type.with_element_ty = _interned(tl.core.block_type.with_element_ty)
     jit.mangle_type(0)  # imports what the first launch would

@@ -5,6 +5,7 @@
 FD is the socket to the orchestrator, HOLD the descriptor that holds the temporary folder, which is the current one.
 """
 
+import gc
 import os
 import select
 import sys
@@ -33,6 +34,7 @@ def main() -> NoReturn:
     ready = threading.Event()
     watch = threading.Thread(target=leave_if_alone, args=(link, folder, ready))
     watch.start()
+    gc.disable()  # nothing that imports make is garbage; `prepare` collects what there is
     from passbench.worker import prepare, serve
 
     prepare()

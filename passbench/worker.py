@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch._dynamo
+import torch._dynamo.guards
 import torch._inductor.config
 import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
@@ -196,7 +197,8 @@ class Session:
         if isinstance(side, Candidate):
             side.loaded.watch(False)
         self.inputs, self.kept = inputs_of(side.graph, request, self.device), []
-        side.call(*self.inputs)
+        if not isinstance(side, Candidate) or not side.last:
+            side.call(*self.inputs)
         return {"ready": True}
 
     def window(self, side: Reference | Candidate, request: Header) -> Header:
@@ -280,11 +282,14 @@ def _warm_up() -> None:
     """Have Dynamo and the interpreter import what they need once, before any child is forked; touches no GPU."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         streamline()
+    # Dynamo times each new guard once, for a debug log, and empties the processor's cache for it: 20 ms a compilation.
+    vars(torch._dynamo.guards)["profile_guard_manager"] = lambda *_: 0.0
     small = torch.fx.symbolic_trace(torch.nn.functional.relu)
     torch.compile(small, backend="eager", dynamic=False, fullgraph=True)(torch.ones(2))
     torch._dynamo.reset()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page that holds an object
+    gc.enable()
 
 
 def _children() -> set[int]:
