@@ -21,8 +21,8 @@ from extract.initialisers import STATISTICS
 
 ALIKE = frozenset("zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty new_tensor".split())
 """Calls that need the dtype and shape of their operand, not its values."""
-
-
+FITTED = frozenset({"expand_as", "view_as", "reshape_as", "type_as"})
+"""Methods that need the dtype and shape of their argument, not its values."""
 _INPLACE = frozenset("__setitem__ __iadd__ __isub__ __imul__ __iand__ __ior__".split())
 
 
@@ -55,6 +55,9 @@ class Known:
         if func.__name__ in ALIKE and _is_moderate_like(func.__name__, args, kwargs):
             args = (_blank(args[0]), *args[1:])
             operands = operands[1:]
+        if func.__name__ in FITTED and len(args) == 2:
+            args = (args[0], _blank(args[1]))
+            operands = operands[:1]
         values = {id(operand): self.value(operand) for operand in operands}
         writes = _writes(func.__name__, kwargs)
         unknown = any(value is None for value in values.values())

@@ -8,6 +8,7 @@
 | torch.utils.swap_tensors              | nothing, for equal fake tensors     | `Module.to` swaps a fake parameter for an equal one, and fails where anything else refers to it |
 | moe._can_use_grouped_mm               | no                                  | as under Dynamo: the fake kernel knows bfloat16 only |
 | masking_utils.is_tracing              | yes                                 | as under Dynamo: no mask is left out because it is all ones |
+| masking_utils._vmap_expansion_sdpa    | broadcasting of the four indices    | no storage of a tensor inside vmap can be looked at; mask functions go by indices |
 | torch.from_numpy                      | itself, telling the recorder        | no torch function mode is told of it       |
 
 Reads and writes nothing.
@@ -15,7 +16,7 @@ Reads and writes nothing.
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -68,6 +69,28 @@ def as_compiled() -> Iterator[None]:
             owner = sys.modules.get(module)
             if hasattr(owner, name):
                 stack.enter_context(replaced(owner, name, lambda *args, _answer=answer, **kwargs: _answer))
+        yield
+
+
+def _broadcast_mask(mask_function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A mask function of four indices, each a number, as one of four ranges."""
+
+    def masked(*ranges: torch.Tensor) -> torch.Tensor:
+        axes = range(len(ranges))
+        spread = [index[tuple(slice(None) if axis == own else None for axis in axes)] for own, index in enumerate(ranges)]
+        return mask_function(*spread).expand(tuple(len(index) for index in ranges))
+
+    return masked
+
+
+@contextmanager
+def broadcast_masks() -> Iterator[None]:
+    """Let transformers build masks by broadcasting where it would use vmap."""
+    owner = sys.modules.get("transformers.masking_utils")
+    with ExitStack() as stack:
+        if hasattr(owner, "_vmap_expansion_sdpa") and hasattr(owner, "TransformGetItemToIndex"):
+            stack.enter_context(replaced(owner, "_vmap_expansion_sdpa", _broadcast_mask))
+            stack.enter_context(replaced(owner, "TransformGetItemToIndex", nullcontext))
         yield
 
 

@@ -31,7 +31,7 @@ from extract.capture import Capture, Piece, as_literal, is_readable
 from extract.failures import CAPTURE, LIBRARY_ERRORS, step
 from extract.inputs import WantedInput, without_media
 from extract.known import ALIKE, Known
-from extract.patches import as_compiled, idle_conversions, told_arrays
+from extract.patches import as_compiled, broadcast_masks, idle_conversions, told_arrays
 from passbench.inputs import value_of
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
 
@@ -97,7 +97,8 @@ def _record(built: Built, wanted: Sequence[WantedInput], seed: int) -> Recorded:
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     recorder = _Recorder(built, arguments)
-    patches = (told_arrays(lambda tensor: recorder.constant(tensor, varies=False)), idle_conversions(), as_compiled())
+    told = told_arrays(lambda tensor: recorder.constant(tensor, varies=False))
+    patches = (told, idle_conversions(), as_compiled(), broadcast_masks())
     with ExitStack() as stack:
         for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder):
             stack.enter_context(context)

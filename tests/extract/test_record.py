@@ -5,12 +5,14 @@ import json
 import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from transformers import masking_utils
 
 from extract import build
 from extract.admission import check_rebuilt
 from extract.build import Built
 from extract.initialisers import describe_placeholders
 from extract.inputs import WantedInput, dense_stride
+from extract.patches import broadcast_masks
 from extract.record import Recorded, record
 from extract.scale import scaled
 from schemas.fx import NotRepresentable, lift
@@ -144,6 +146,25 @@ def test_a_mask_as_an_index_becomes_positions():
     assert found.reads == ("__getitem__",)
     constants = [node for node in found.capture.pieces[0].gm.graph.nodes if node.op == "get_attr"]
     assert len(constants) == 2
+
+
+def test_a_known_mask_stays_known_when_it_is_fitted_to_something_unknown():
+    def forward(self, x, mask):
+        return x[mask.bool().expand_as(x @ self.weight)].sum()
+
+    assert admitted(fake(lambda: module(forward)), X_AND_MASK).reads == ("__getitem__",)
+
+
+def test_masks_made_by_broadcasting_are_those_of_vmap():
+    def window(batch, head, query, key):
+        return (query.new_ones((), dtype=torch.bool) & (query - key < 3) & (key <= query)) | (head + batch < 0)
+
+    ranges = torch.arange(2), torch.arange(1), torch.arange(5) + 2, torch.arange(7)
+    kept = masking_utils._vmap_expansion_sdpa
+    with broadcast_masks():
+        found = masking_utils._vmap_expansion_sdpa(window)(*ranges)
+    assert found.shape == (2, 1, 5, 7) and torch.equal(found, kept(window)(*ranges))
+    assert masking_utils._vmap_expansion_sdpa is kept
 
 
 def test_what_a_fake_value_was_written_into_is_known_no_longer():
