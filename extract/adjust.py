@@ -46,6 +46,10 @@ _ROPE = {"full_attention": {"rope_theta": 10000.0, "rope_type": "default"}}
 _HALF_ROPE = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}
 
 
+_FOUR_AXES = {"rope_theta": 10000.0, "rope_type": "default", "mrope_section": [16, 16, 16, 16]}
+"""Sections of four axes that fill half a head of 128."""
+
+
 _REPVIT = {
     "model_type": "timm_wrapper", "architecture": "repvit_m1", "do_pooling": True, "num_classes": 2,
     "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]},
@@ -105,6 +109,8 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("hunyuan_v1_*", "head_dim", 128, "no default; 4096 / 32 heads"),
     _set("hunyuan_vl", "text_config.head_dim", 128, "as above"),
     _set("hunyuan_vl_text", "head_dim", 128, "as above"),
+    _set("hunyuan_vl", "text_config.rope_parameters", _FOUR_AXES, "no default of the sections, which it counts"),
+    _set("hunyuan_vl_text", "rope_parameters", _FOUR_AXES, "as above"),
     _set("lfm2_moe", "layer_types", ["full_attention" if i % 4 == 2 else "conv" for i in range(32)],
          "no default; attention in one layer of four, as in published models"),
     _set("lw_detr", "projector_scale_factors", [1.0], "no scale by default; one, as in its smallest published models"),
@@ -116,6 +122,8 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
         for place, name in enumerate(("image", "video"))
     ),
     _set("nemotron_h_omni", "audio_token_id", 7, "as above"),
+    _set("llama4", "vision_config.hidden_size", 1408, "four patches side by side are as wide as the adapter's input"),
+    _set("llama4", "vision_config.vision_output_dim", 4096, "as wide as the adapter's output"),
     _set("voxtral", "audio_token_id", 24, "no default; that of its published models"),
     _set("ministral", "head_dim", 128, "no default; 4096 / 32 heads"),
     _set("moonshine_streaming", "num_key_value_heads", 8, "no default; one a head"),
@@ -130,6 +138,10 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("pp_ocrv[56]_*er_det", "scale_factor_list", [1, 2, 4, 8], "no default; brings four stages to one size"),
     _set("pp_ocrv6_*_det", "scale_factor_list", [1, 2, 4, 8], "as above"),
     _set("pp_ocrv[56]_*_det", "kernel_list", [3, 2, 2], "as its documentation says"),
+    _set("pp_ocrv6_small_det", "backbone_config",
+         {"model_type": "pp_lcnet_v3", "scale": 0.75, "divisor": 16, "out_features": [f"stage{k}" for k in range(2, 6)]},
+         "what it declares as its default is not what it gets, a backbone of one stage"),
+    _set("pp_ocrv6_small_det", "layer_list_out_channels", [48, 96, 192, 384], "the channels of these four stages"),
     _set("pp_ocrv5_server_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
     _set("pp_ocrv6_*_det", "intraclass_block_config", _PP_OCR_BLOCK, "no default"),
     *(
@@ -137,6 +149,9 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
         for families, prefix in (("qwen*omni*_thinker", ""), ("qwen2_5_omni", "thinker_config."),
                                  ("qwen3_omni_moe", "thinker_config."))
     ),
+    _set("qwen3_omni_moe_thinker", "text_config.head_dim", 128, "28 heads do not divide 2048; the sections of its "
+         "rotary embedding fill half a head of 128"),
+    _set("qwen3_omni_moe", "thinker_config.text_config.head_dim", 128, "as above"),
     _set("qwen3_omni_moe", "talker_config.text_config.shared_expert_intermediate_size", 768, "no default"),
     _set("qwen3_omni_moe", "talker_config.spatial_merge_size", 2, "no default; that of its vision tower"),
     *(
@@ -148,7 +163,13 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("sapiens2", "head_config", {"upsample_out_channels": [512, 256], "conv_out_channels": [256, 256]},
          "a head without layers is refused", "*For*"),
     _set("t5gemma", "is_encoder_decoder", False, "an encoder alone", "T5GemmaEncoderModel"),
+    _set("step3p7", "text_config.sliding_window", 512, "no default, and masks are made with it"),
     _set("t5gemma2_encoder", "text_config.dropout_rate", 0.0, "set by the outer type only"),
+    *(
+        _set(families, f"{prefix}vision_config.{name}", value, "a side of 14 patches is not pooled to 16")
+        for families, prefix in (("t5gemma2", "encoder."), ("t5gemma2_encoder", ""))
+        for name, value in (("image_size", 896), ("patch_size", 14))
+    ),
     _set("timm_backbone", "backbone", "resnet50", "no default"),
     _set("timm_wrapper", "num_classes", 1000, "no default"),
     _set("gemma3n_vision", "num_classes", 1000, "no default"),

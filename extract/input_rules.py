@@ -74,6 +74,9 @@ FACTS = (
     Fact(name="patch_frames", keys=("max_length",), default=1024),
     Fact(name="types", keys=("type_vocab_size",), default=2),
     Fact(name="hidden", keys=("hidden_size", "d_model", "d_latents"), default=768),
+    # hidden states of five layers of the model it assists
+    Fact(name="context", keys=("hidden_size",), default=768, scale=5, families=("muse_glimmer_assistant",)),
+    Fact(name="context", keys=("hidden_size",), default=768),
     # packed images: one image of grid x grid patches
     # gemma4 pools three by three
     Fact(name="grid", default=24, families=("gemma4*", "embedding_gemma2*")),
@@ -205,7 +208,7 @@ _TEXT = (
     InputRule(name="inputs", shape=("batch", "text", "hidden"), families=("perceiver",)),
     InputRule(name="inputs_embeds", shape=("batch", "text", "hidden"), needed=True),
     InputRule(name="noise_embeds", shape=("batch", "decoder", "hidden"), needed=True),
-    InputRule(name="context_hidden_states", shape=("batch", "text", "hidden"), needed=True),
+    InputRule(name="context_hidden_states", shape=("batch", "text", "context"), needed=True),
     InputRule(name="encoder_hidden_states", shape=("batch", "text", "encoder_hidden"), families=("*qformer",)),
     InputRule(name="query_embeds", shape=("batch", "queries", "hidden"), needed=True),
     InputRule(name="marks", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[32,64,96,128]}'),
@@ -254,8 +257,12 @@ _PICTURES = (
     InputRule(name="pixel_values", shape=("batch", 3, "channels", "image_height", "image_width"),
               families=("llava_next*", "llava_onevision*")),
     InputRule(name="pixel_values", shape=_IMAGE, families=("idefics*_vision", "smolvlm_vision")),
+    # one picture a camera
+    InputRule(name="pixel_values", shape=("batch", 2, "channels", "image_height", "image_width"), families=("pi0",)),
+    InputRule(name="pixel_attention_mask", shape=("batch", 2), dtype="bool", init=ONES, families=("pi0",)),
     InputRule(name="pixel_values", shape=("batch", 1, "channels", "image_height", "image_width"),
               families=("idefics*", "smolvlm", "modernvbert", "ultravbert", "granite_docling")),
+    InputRule(name="image_attention_mask", shape=("batch", "text", 1), dtype="int64", init=ONES, families=("idefics",)),
     InputRule(name="image_embeds_position_mask", shape=_LINE, dtype="int64", families=("kosmos-2",),
               init='{"kind":"first","length":"text","count":"picture_tokens"}'),
     InputRule(name="aspect_ratio_ids", shape=("batch", 1), dtype="int64", init=ONES),
@@ -330,6 +337,11 @@ _SERIES = (
     InputRule(name="returns_to_go", shape=("batch", 20, 1)),
     InputRule(name="timesteps", shape=("batch", 20), dtype="int64", init='{"kind":"arange","start":0,"step":1}',
               families=("decision_transformer",)),
+    # a state and fifty actions of a robot
+    InputRule(name="action_embeds", shape=("batch", 51, "hidden"), families=("pi0",)),
+    InputRule(name="state", shape=("batch", 32), families=("pi0",)),
+    InputRule(name="noise", shape=("batch", 50, 32), families=("pi0",)),
+    InputRule(name="timestep", shape=("batch",), init=UNIT, families=("pi0",)),
     InputRule(name="past_values", shape=("batch", 512), families=("timesfm*",)),
     InputRule(name="past_values_padding", shape=("batch", 512), dtype="int64", init=ZEROS, needed=True),
     InputRule(name="freq", shape=("batch", 1), dtype="int64", init=ZEROS, needed=True),
