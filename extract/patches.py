@@ -76,8 +76,9 @@ def _broadcast_mask(mask_function: Callable[..., torch.Tensor]) -> Callable[...,
     """A mask function of four indices, each a number, as one of four ranges."""
 
     def masked(*ranges: torch.Tensor) -> torch.Tensor:
-        axes = range(len(ranges))
-        spread = [index[tuple(slice(None) if axis == own else None for axis in axes)] for own, index in enumerate(ranges)]
+        spread = [
+            index.view([-1 if axis == own else 1 for axis in range(len(ranges))]) for own, index in enumerate(ranges)
+        ]
         return mask_function(*spread).expand(tuple(len(index) for index in ranges))
 
     return masked
