@@ -51,7 +51,8 @@ FACTS = (
     Fact(name="image", default=1536, families=("depth_pro",)),
     Fact(name="image", default=712, families=("uvdoc*",)),
     Fact(name="image", default=336, families=("pe_*",)),
-    Fact(name="image", default=448, families=("tvp",)),
+    # seggpt puts a picture and its prompt one above the other
+    Fact(name="image", default=448, families=("tvp", "seggpt")),
     # windows of patches: a multiple of four patches of 14
     Fact(name="image", default=560, families=("rf_detr*",)),
     Fact(name="detection_image", default=560, families=("rf_detr*",)),
