@@ -212,6 +212,9 @@ _TEXT = (
     InputRule(name="context_hidden_states", shape=("batch", "text", "context"), needed=True),
     InputRule(name="encoder_hidden_states", shape=("batch", "text", "encoder_hidden"), families=("*qformer",)),
     InputRule(name="query_embeds", shape=("batch", "queries", "hidden"), needed=True),
+    # where they are not given, their number depends on the weights of a model of its own
+    InputRule(name="patch_lengths", shape=("batch", 32), dtype="int64", init='{"kind":"constant","value":4}',
+              families=("blt",)),
     InputRule(name="marks", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[32,64,96,128]}'),
     InputRule(name="num_options", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[2,2,2,2]}'),
     InputRule(name="question_type_ids", shape=("batch", 4), dtype="int64", init=ZEROS),

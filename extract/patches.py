@@ -9,7 +9,7 @@
 | moe._can_use_grouped_mm               | no                                  | as under Dynamo: the fake kernel knows bfloat16 only |
 | masking_utils.is_tracing              | yes                                 | as under Dynamo: no mask is left out because it is all ones |
 | masking_utils._vmap_expansion_sdpa    | broadcasting of the four indices    | no storage of a tensor inside vmap can be looked at; mask functions go by indices |
-| torch.from_numpy                      | itself, telling the recorder        | no torch function mode is told of it       |
+| torch.from_numpy, torch.IntTensor     | themselves, telling the recorder    | no torch function mode is told of them     |
 
 Reads and writes nothing.
 """  # noqa: E501
@@ -97,12 +97,20 @@ def broadcast_masks() -> Iterator[None]:
 
 @contextmanager
 def told_arrays(tell: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
-    """Hand every real tensor that `torch.from_numpy` makes to `tell` first."""
-    kept = torch.from_numpy
+    """Hand every real tensor that `torch.from_numpy` or `torch.IntTensor` makes to `tell` first."""
+    kept, legacy = torch.from_numpy, torch.IntTensor
 
     def from_numpy(array: Any) -> torch.Tensor:
         with unset_fake_temporarily():
             return tell(kept(array))
 
-    with replaced(torch, "from_numpy", from_numpy):
+    class Legacy(type):
+        def __call__(cls, *numbers: Any) -> torch.Tensor:
+            with unset_fake_temporarily():
+                return tell(legacy(*numbers))
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, legacy)
+
+    with replaced(torch, "from_numpy", from_numpy), replaced(torch, "IntTensor", Legacy("IntTensor", (), {})):
         yield

@@ -238,7 +238,7 @@ class _Recorder(TorchFunctionMode):
     def constant(self, value: torch.Tensor, *, varies: bool) -> torch.Tensor:
         """Keep a real tensor in the graph by value; -> the tensor."""
         name = f"_constant_{len(self.graph.nodes)}"
-        with unset_fake_temporarily():
+        with torch._C.DisableTorchFunction(), unset_fake_temporarily():
             kept = value.detach().clone(memory_format=torch.contiguous_format)
         self.root.register_buffer(name, kept, persistent=False)
         node = self.graph.create_node("get_attr", name)

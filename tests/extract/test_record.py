@@ -178,6 +178,16 @@ def test_what_a_fake_value_was_written_into_is_known_no_longer():
     assert record(real(lambda: module(forward)), X).reads == ("item",)
 
 
+def test_tensors_of_a_legacy_constructor_are_constants():
+    def forward(self, x):
+        count = torch.IntTensor([2])
+        assert isinstance(count, torch.IntTensor) and not isinstance(x, torch.IntTensor)
+        return x * count[0]
+
+    found = admitted(real(lambda: module(forward)), X)
+    assert found.reads == () and names(found) == ["getitem", "mul"]
+
+
 def test_a_tensor_from_nowhere_is_refused():
     secret = torch.randn(4)
     with pytest.raises(NotRepresentable, match="no recorded call made a tensor"):
