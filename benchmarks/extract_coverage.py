@@ -96,17 +96,27 @@ def sample(rows: Sequence[ModelRef], size: int, seed: int) -> list[ModelRef]:
 
 
 def shrink(settings: Any) -> Any:
-    """A configuration whose stacks have at most two layers, lists of one entry a layer cut alike."""
+    """A configuration whose stacks have at most two layers, lists of one entry a layer cut alike.
+
+    A backbone whose stages are named stays as it is: others look for features of its last stages.
+    """
     if not isinstance(settings, dict):
         return settings
     cut = {key: shrink(value) for key, value in settings.items()}
+    if "stage_names" in settings:
+        return cut
     counts = [value for key, value in settings.items() if key in LAYERS and isinstance(value, int)]
     for key, value in settings.items():
         if key in LAYERS and isinstance(value, int):
             cut[key] = min(value, SHRUNK_LAYERS)
-        elif isinstance(value, list) and len(value) in counts and len(value) > SHRUNK_LAYERS:
+        elif _is_by_layer(key, value, counts):
             cut[key] = value[:SHRUNK_LAYERS]
     return cut
+
+
+def _is_by_layer(key: str, value: Any, counts: Sequence[int]) -> bool:
+    """Whether a setting has an entry a layer, of more layers than stay; lists of ids have as many by chance."""
+    return isinstance(value, list) and SHRUNK_LAYERS < len(value) in counts and not key.endswith("_ids")
 
 
 # --- tracing --------------------------------------------------------------------------------------------------------

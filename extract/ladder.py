@@ -5,7 +5,7 @@
 | attempt                     | tried                                                     | marked as             |
 |-----------------------------|-----------------------------------------------------------|-----------------------|
 | fake weights, Dynamo        | first                                                     | fake, dynamo-eval     |
-| fake weights, recorded      | if Dynamo breaks, or needs a value of an input or a table | fake, record-eval     |
+| fake weights, recorded      | if Dynamo fails in any way but by time or memory          | fake, record-eval     |
 | real weights, Dynamo        | if building under fake weights failed                     | real, dynamo-eval     |
 | real weights, recorded      | if recording needs a value that depends on weights        | real, record-...      |
 | scaled weights, recorded    | the same, where the real ones are too large               | scaled, record-...    |
@@ -36,8 +36,9 @@ DYNAMO, RECORDED, SPECIALISED = "dynamo-eval", "record-eval", "record-specialise
 """Capture modes: by Dynamo, function by function, and the latter where the graph holds for the values read only."""
 RECORDABLE = frozenset({
     FailureKind.DATA_DEPENDENT, FailureKind.DYNAMO_ERROR, FailureKind.GRAPH_BREAK, FailureKind.NOT_REPRESENTABLE,
+    FailureKind.INPUT_MISMATCH, FailureKind.RUNTIME_ERROR,
 })  # fmt: skip
-"""Kinds of failure of Dynamo that recording may cure."""
+"""Kinds of failure of Dynamo that recording may cure; of an input that does not fit, it tells in plainer words."""
 WEIGHTED = frozenset({FailureKind.DATA_DEPENDENT})
 """Kinds of failure of recording that weights may cure."""
 

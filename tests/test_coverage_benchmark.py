@@ -40,6 +40,12 @@ def test_shrinking_cuts_stacks_and_what_counts_along_with_them():
     assert found["text_config"] == {"num_layers": 1}
 
 
+def test_shrinking_leaves_named_stages_and_lists_of_ids():
+    backbone = {"num_hidden_layers": 3, "stage_names": list("sabc"), "out_features": ["c"]}
+    assert shrink({"backbone_config": backbone})["backbone_config"] == backbone
+    assert shrink({"num_layers": 3, "target_layer_ids": [1, 9, 17]})["target_layer_ids"] == [1, 9, 17]
+
+
 def test_a_folder_is_continued(tmp_path):
     first = Run(tmp_path, [])
     first.add(outcome("f0/Model0"))
