@@ -177,6 +177,9 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("uvdoc", "backbone_config",
          {"model_type": "uvdoc_backbone", "out_features": [f"stage{k}" for k in range(1, 7)]},
          "its head joins all stages"),
+    _set("vitmatte", "backbone_config",
+         {"model_type": "vitdet", "hidden_size": 384, "num_attention_heads": 6, "num_channels": 4,
+          "out_features": ["stage12"]}, "its neck is 384 wide, half as wide as its default backbone"),
     _set("wav2vec2-*", "vocab_size", 32, "no default; that of wav2vec2", "*ForCTC"),
     _set("xmod", "default_language", "en_XX", "the adapter of a language has to be chosen"),
 )  # fmt: skip

@@ -67,6 +67,8 @@ FACTS = (
     Fact(name="mel", default=128, families=("gemma4_audio",)),
     Fact(name="mel", default=560, families=("fun_asr_nano*",)),
     Fact(name="mel", default=320, families=("granite_speech5*",)),
+    # a chroma, not a spectrogram
+    Fact(name="mel", default=12, families=("musicgen_melody",)),
     Fact(name="mel", default=80,
          keys=("feature_projection_input_dim", "input_dim", "num_mel_bins", "feature_size", "input_feat_per_channel",
                "n_mels", "mel_bins")),

@@ -12,7 +12,7 @@
 
 A recorded graph whose forward read values of inputs or weights holds for these values only: "record-specialised".
 Reads a ModelConfig and the installed libraries; writes nothing. Raises the failure of the last attempt that was made
-with fake weights: it says most about the architecture.
+with fake weights, which says most about the architecture, or of the first where inputs did not fit or an op failed.
 """
 
 import json
@@ -34,11 +34,12 @@ from schemas.rows import FailureKind, ModelConfig, Text
 SCALED = "scaled"
 DYNAMO, RECORDED, SPECIALISED = "dynamo-eval", "record-eval", "record-specialised"
 """Capture modes: by Dynamo, function by function, and the latter where the graph holds for the values read only."""
-RECORDABLE = frozenset({
+MISFITS = frozenset({FailureKind.INPUT_MISMATCH, FailureKind.RUNTIME_ERROR})
+"""Kinds of failure of Dynamo that are the model's own more often than not: they stay what is told."""
+RECORDABLE = MISFITS | {
     FailureKind.DATA_DEPENDENT, FailureKind.DYNAMO_ERROR, FailureKind.GRAPH_BREAK, FailureKind.NOT_REPRESENTABLE,
-    FailureKind.INPUT_MISMATCH, FailureKind.RUNTIME_ERROR,
-})  # fmt: skip
-"""Kinds of failure of Dynamo that recording may cure; of an input that does not fit, it tells in plainer words."""
+}  # fmt: skip
+"""Kinds of failure of Dynamo that recording may cure."""
 WEIGHTED = frozenset({FailureKind.DATA_DEPENDENT})
 """Kinds of failure of recording that weights may cure."""
 
@@ -112,7 +113,8 @@ def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
             return attempt.run(config)
         except LIBRARY_ERRORS as error:
             failed = error
-        shown = failed if attempt.rung == FAKE or shown is None else shown
+        if shown is None or (attempt.rung == FAKE and failure_kind(shown) not in MISFITS):
+            shown = failed
         attempt = _following(attempt, failure_kind(failed), row, config)
     assert shown is not None
     raise shown
