@@ -128,6 +128,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("ministral", "head_dim", 128, "no default; 4096 / 32 heads"),
     _set("moonshine_streaming", "num_key_value_heads", 8, "no default; one a head"),
     _set("nemotron", "num_key_value_heads", 48, "no default; one a head"),
+    _set("ovis2", "hidden_size", 4096, "as wide as its default text model"),
     _set("perceiver", "num_cross_attention_heads", 1, "inputs of these heads are no multiple of 8 wide",
          "PerceiverForImageClassification[FC]*"),
     _set("perception_lm", "vision_config",
@@ -168,7 +169,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("t5gemma2_encoder", "text_config.dropout_rate", 0.0, "set by the outer type only"),
     *(
         _set(families, f"{prefix}vision_config.{name}", value, "a side of 14 patches is not pooled to 16")
-        for families, prefix in (("t5gemma2", "encoder."), ("t5gemma2_encoder", ""))
+        for families, prefix in (("t5gemma2", "encoder."), ("t5gemma2_encoder", ""), ("gemma3", ""), ("shieldgemma2", ""))
         for name, value in (("image_size", 896), ("patch_size", 14))
     ),
     _set("timm_backbone", "backbone", "resnet50", "no default"),
