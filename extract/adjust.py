@@ -169,7 +169,8 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("t5gemma2_encoder", "text_config.dropout_rate", 0.0, "set by the outer type only"),
     *(
         _set(families, f"{prefix}vision_config.{name}", value, "a side of 14 patches is not pooled to 16")
-        for families, prefix in (("t5gemma2", "encoder."), ("t5gemma2_encoder", ""), ("gemma3", ""), ("shieldgemma2", ""))
+        for families, prefix in (("t5gemma2", "encoder."), ("t5gemma2_encoder", ""), ("gemma3", ""),
+                                 ("shieldgemma2", ""))
         for name, value in (("image_size", 896), ("patch_size", 14))
     ),
     _set("timm_backbone", "backbone", "resnet50", "no default"),
