@@ -253,7 +253,9 @@ def rank(rows: Sequence[ModelConfig]) -> list[ModelConfig]:
     from extract.configs import transformers_config
 
     one = {row.family: row for row in sorted(rows, key=lambda row: "ForCausalLM" in row.class_name)}
-    sized = [(estimated_parameters(transformers_config(family, {})), row) for family, row in one.items()]
+    sized = [
+        (estimated_parameters(transformers_config(family, json.loads(row.config))), row) for family, row in one.items()
+    ]
     return [row for _, row in sorted(sized, key=lambda pair: -pair[0])]
 
 
