@@ -4,12 +4,12 @@
 
 Such a class works through `generate` or through a session that keeps the state of a video. `PARTS` names the part that
 does its main work: its weights keep their names ("model.semantic..."), so that a graph says which part it is of.
-`SETTLED` are arguments without which a class cannot be called. `Tracked` makes one call of a tracker: the first frame
-of a stream, with one point on one object. Reads and writes nothing.
+`Tracked` makes one call of a tracker: the first frame of a stream, with one point on one object. Reads and writes
+nothing.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from operator import attrgetter
 from typing import Any
@@ -19,32 +19,29 @@ import torch
 PARTS: tuple[tuple[str, str, str], ...] = (
     ("BarkModel", "semantic", "text to semantic tokens; the coarse model has the same layers, the codec is Encodec"),
     ("GlmImageVQVAE", "encode", "its one computation"),
+    ("Llama4ForConditionalGeneration", "language_model", "reads text; the class itself cannot return: its result asks "
+     "for outputs of pictures that its language model does not give"),
     ("Qwen2_5OmniForConditionalGeneration", "thinker", "understands and writes; speech is a model type of its own"),
     ("Qwen3OmniMoeForConditionalGeneration", "thinker", "as above"),
     ("Sam3VideoModel", "detector_model", "finds objects in a frame; the tracker is a model type of its own, and which "
      "object is which is decided with lists"),
 )  # fmt: skip
 """(glob on a class, attribute that is called, what it does)."""
-SETTLED: tuple[tuple[str, Mapping[str, Any], str], ...] = (
-    ("Llama4ForConditionalGeneration", {"return_dict": False},
-     "its named result asks for outputs of pictures that its language model does not give"),
-)  # fmt: skip
-"""(glob on a class, arguments it is always called with, why)."""
 SESSION = "inference_session"
 """Argument of `forward` that keeps the state of a video."""
 
 
 class Part(torch.nn.Module):
-    """A model of which one part is called: a module or a method, perhaps with some arguments that are always given."""
+    """A model of which one part is called: a module or a method."""
 
-    def __init__(self, model: torch.nn.Module, path: str, settled: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, model: torch.nn.Module, path: str) -> None:
         super().__init__()
-        self.model, self.path, self.settled = model, path, dict(settled or {})
+        self.model, self.path = model, path
         self.config = getattr(model, "config", None)
 
     def forward(self, **given: torch.Tensor) -> Any:
         """Call the part."""
-        return attrgetter(self.path)(self.model)(**given, **self.settled)
+        return attrgetter(self.path)(self.model)(**given)
 
     def called(self) -> Callable[..., Any]:
         """The function whose signature names the inputs."""
@@ -74,13 +71,10 @@ class Tracked(torch.nn.Module):
 
 
 def with_call(model: torch.nn.Module, class_name: str) -> torch.nn.Module:
-    """The model as it is called: itself, one part of it, with settled arguments, or a tracker at a first frame."""
+    """The model as it is called: itself, one part of it, or a tracker at a first frame."""
     path = next((path for glob, path, _ in PARTS if fnmatchcase(class_name, glob)), "")
     if path:
         return Part(model, path)
-    settled = next((given for glob, given, _ in SETTLED if fnmatchcase(class_name, glob)), None)
-    if settled is not None:
-        return Part(model, "forward", settled)
     return Tracked(model) if SESSION in inspect.signature(model.forward).parameters else model
 
 

@@ -49,18 +49,6 @@ def test_a_tracker_is_called_with_a_fresh_session_outside_of_inference_mode():
     assert torch.equal(found, torch.ones(1, 3, 4, 4)) and not found.is_inference()
 
 
-class Named(torch.nn.Module):
-    def forward(self, x: torch.Tensor, return_dict: bool = True):
-        assert not return_dict, "an attribute that is not there"
-        return x + 1
-
-
-def test_a_class_that_cannot_name_its_result_gives_it_unnamed():
-    model = with_call(Named(), "Llama4ForConditionalGeneration")
-    assert torch.equal(model(x=torch.ones(2)), torch.full((2,), 2.0))
-    assert signature_of(model) == inspect.signature(Named().forward)
-
-
 def test_other_models_are_called_as_they_are():
     model = torch.nn.Linear(2, 2)
     assert with_call(model, "Linear") is model
