@@ -193,9 +193,11 @@ class _Recorder(TorchFunctionMode):
         return pytree.tree_unflatten(leaves, spec)
 
     def _without_masks(self, index: Any) -> Any:
-        """An index in which boolean tensors of known values stand as the positions of their ones."""
+        """An index with known tensors in slices as numbers, and boolean ones as the positions of their ones."""
         parts: list[Any] = []
         for part in index if isinstance(index, tuple) else (index,):
+            if isinstance(part, slice):
+                part = slice(*self._with_numbers((part.start, part.stop, part.step)))
             is_mask = isinstance(part, torch.Tensor) and part.dtype in (torch.bool, torch.uint8) and part.dim() > 0
             values = self.known.value(part) if is_mask else None
             if values is None:
