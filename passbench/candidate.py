@@ -81,11 +81,15 @@ class Candidate:
     def run(self, request: Header) -> Header:
         """Call on fresh inputs and hold the outputs unread; facts of the call; raises what passes or kernels raise.
 
-        With "refill", the call is on the input tensors of the call before, which get new contents.
+        With "refill", the call is on the input tensors of the call before, which get new contents; where an output that
+        is held stands in them, on those of one more call.
         """
         inputs = self.inputs(request, request["seed"])
         past = [value for outputs in self.held for value in outputs if isinstance(value, torch.Tensor)]
         if request.get("refill"):
+            if _places(past) & _places(self.last):  # what is held would be overwritten
+                self.last = self.inputs(request, request["seed"] + 1)
+                past += [value for value in self.called(self.last) if isinstance(value, torch.Tensor)]
             inputs = refill(self.last, inputs)
         self.last = inputs
         watch, launches, census = Watch(inputs), self.loaded.launches, self.loaded.census
@@ -93,7 +97,7 @@ class Candidate:
         census.operators.clear()
         outputs = self.called(inputs)
         facts = watch.facts(outputs, past)
-        self.held.append([*outputs, *(inputs[position].clone() for position in request["changes"])])  # refilled later
+        self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
         rewrite, self.rewrite = self.rewrite, {}  # told once
         return {
             "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
@@ -191,6 +195,11 @@ def inputs_of(graph: Graph, request: Header, device: str) -> list[Any]:
     """Input values of a graph as a request wants them: seed, mood, and whether storages are guarded."""
     mood, guarded = request.get("mood", ""), request.get("guarded", False)
     return list(materialize(graph, seed=request["seed"], device=device, mood=mood, guarded=guarded))
+
+
+def _places(values: Sequence[Any]) -> set[int]:
+    """Where the storages of tensors begin."""
+    return {value.untyped_storage().data_ptr() for value in values if isinstance(value, torch.Tensor)}
 
 
 def under_census(gm: GraphModule, census: Census) -> None:
