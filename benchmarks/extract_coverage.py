@@ -42,6 +42,7 @@ from data.pool import ChildPool
 from extract import models as listing
 from extract.catalog import load_catalog
 from extract.configs import ConfigsConfig, resolve_configs
+from extract.scale import BY_LAYER
 from schemas.arrow import to_table
 from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Text, content_id
 
@@ -111,6 +112,8 @@ def shrink(settings: Any) -> Any:
             cut[key] = min(value, SHRUNK_LAYERS)
         elif _is_by_layer(key, value, counts):
             cut[key] = value[:SHRUNK_LAYERS]
+    if counts and isinstance(by_layer := cut.get(BY_LAYER), dict):
+        cut[BY_LAYER] = {key: value for key, value in by_layer.items() if int(key) < SHRUNK_LAYERS}
     return cut
 
 

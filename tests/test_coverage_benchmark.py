@@ -44,6 +44,7 @@ def test_shrinking_leaves_named_stages_and_lists_of_ids():
     backbone = {"num_hidden_layers": 3, "stage_names": list("sabc"), "out_features": ["c"]}
     assert shrink({"backbone_config": backbone})["backbone_config"] == backbone
     assert shrink({"num_layers": 3, "target_layer_ids": [1, 9, 17]})["target_layer_ids"] == [1, 9, 17]
+    assert shrink({"num_layers": 3, "per_layer_config": {"1": {}, "2": {}}})["per_layer_config"] == {"1": {}}
 
 
 def test_a_folder_is_continued(tmp_path):
