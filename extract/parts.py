@@ -64,9 +64,8 @@ class Tracked(torch.nn.Module):
         index = session.obj_id_to_idx(1)
         session.add_point_inputs(index, 0, {"point_coords": point_coords, "point_labels": point_kinds})
         session.obj_with_new_inputs = [1]
-        forward = inspect.unwrap(
-            type(self.model).forward
-        )  # without torch.inference_mode, under which nothing is traced
+        # Without torch.inference_mode, under which nothing is traced.
+        forward = inspect.unwrap(type(self.model).forward)
         return forward(self.model, session, frame=frame)
 
 
