@@ -131,8 +131,9 @@ def pieces() -> Iterator[Any]:
     """Picks from the golden graphs: the largest regions, no topology twice."""
     from benchmarks.golden import stored_graphs
     from fusion_mining.cut import cut
-    from fusion_mining.grow import GrowConfig, regions
+    from fusion_mining.grow import GrowConfig
     from fusion_mining.pieces import compute_ops, io_bytes
+    from fusion_mining.regions import regions
     from schemas.canonical import canonicalize
     from schemas.functional import functionalise
     from schemas.rows import Pick
@@ -140,7 +141,7 @@ def pieces() -> Iterator[Any]:
     seen: set[str] = set()
     for _, raw in stored_graphs():
         graph = functionalise(raw)
-        for nodes in sorted(regions(graph, GrowConfig()).sets, key=len, reverse=True)[:2]:
+        for nodes in sorted(regions(graph, GrowConfig()), key=len, reverse=True)[:2]:
             form = canonicalize(cut(graph, nodes), free_outputs=True)
             if form.keys.topology not in seen and io_bytes(form.graph) < 2**26:
                 seen.add(form.keys.topology)

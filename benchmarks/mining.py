@@ -9,10 +9,12 @@ Reads a run; prints. Each part is a module of its own that can be run alone and 
 
 | key                | meaning                                                                                    |
 |--------------------|--------------------------------------------------------------------------------------------|
-| candidates_per_s   | convex connected sets judged a processor second, shifts of folded ones included; what is   |
-|                    | admitted gets its key                                                                      |
-| grown_per_s        | those that were grown themselves                                                           |
-| pieces_per_s       | admitted pieces with canonical key a processor second, in the same run                     |
+| candidates_per_s   | convex connected sets without dangling views a processor second of enumeration (folding,   |
+|                    | growth, the canonical key of what is admitted), shifts of folded sets included             |
+| grown_per_s        | those that were built themselves                                                           |
+| pieces_per_s       | admitted pieces with canonical key, at all their places, in the same time                  |
+| mined_per_s        | candidates a processor second of the whole stage (also rewriting, op classes, blocks)      |
+| capped_graphs      | graphs of which a sample was grown                                                         |
 | linear_fit_r2      | r squared of seconds = a + b * grown sets within one graph, limits of growth raised        |
 """
 
@@ -24,15 +26,18 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.mining_maps import row_of, sample_of
-from fusion_mining import grow as growth
-from fusion_mining.grow import GrowConfig
-from fusion_mining.mine import MineConfig, mine
-from schemas.rows import CanonicalGraph, Occurrence
+from fusion_mining.fold import stretches
+from fusion_mining.grow import GrowConfig, grow, wiring_of
+from fusion_mining.mine import FUSIBLE, MineConfig, Place, keyed, mine
+from fusion_mining.op_classes import classes_of
+from schemas.canonical import nested_form
+from schemas.forms import tokens_of
+from schemas.functional import functionalise
+from schemas.rows import CanonicalGraph
 
 PARTS = {
     "brute": "mining_brute",
@@ -47,40 +52,41 @@ CAPS = (100, 300, 1000, 2000, 4000, 8000)
 """Limits of growth (`GrowConfig.max_sets`) of the linear fit."""
 
 
-def counted(row: CanonicalGraph, config: MineConfig) -> tuple[int, int, int, float]:
-    """(candidates, those grown, pieces, processor seconds) of mining one graph, keys included."""
-    levels: list[tuple[Any, Any]] = []
-    larger = growth._larger
-
-    def noted(*args: Any) -> Any:
-        found = larger(*args)
-        levels.append((args[1], found))
-        return found
-
-    with patch.object(growth, "_larger", noted):
-        began = time.process_time()
-        found = list(mine(row, config))
-        took = time.process_time() - began
-    sets = sum(1 + folds.repeats(item.piece) for folds, level in levels for item in level)
-    grown = sum(len(level) for _, level in levels)
-    return sets, grown, sum(item.repeats for item in found if isinstance(item, Occurrence)), took
+def counted(row: CanonicalGraph, config: MineConfig) -> tuple[int, int, int, float, bool]:
+    """(candidates, those built, pieces at all places, processor seconds, whether a sample) of enumerating one graph."""
+    graph = functionalise(row.graph)
+    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+    classes, records = classes_of(graph, tokens), [token.records[0] for token in tokens]
+    began = time.process_time()
+    found = grow(graph, config.grow, wiring_of(graph, config.grow, classes), stretches(graph, records, classes))
+    places = [
+        Place(kind=FUSIBLE, rule="grown", nodes=nodes, more=more)
+        for nodes, (_, more) in zip(found.sets, found.shifts, strict=True)
+    ]
+    pieces = sum(1 + place.more for place, _ in keyed(graph, tokens, places))
+    return found.candidates, found.grown, pieces, time.process_time() - began, found.capped
 
 
 def enumeration(run: Path, size: int, seed: int) -> dict[str, Any]:
     """Speed of growing and keying over a sample of a run's classes."""
     rows = [row_of(run, key) for key, _ in sample_of(run, size, seed)]
     random.Random(seed).shuffle(rows)
-    points = np.array([counted(row, MineConfig()) for row in rows], dtype=float)
-    sets, grown, pieces, seconds = points.T
+    began = time.process_time()
+    for row in rows:
+        list(mine(row, MineConfig()))
+    whole = time.process_time() - began
+    sets, grown, pieces, seconds, capped = np.array([counted(row, MineConfig()) for row in rows], dtype=float).T
     largest = rows[int(grown.argmax())]
-    capped = [counted(largest, MineConfig(grow=GrowConfig(max_sets=cap))) for cap in CAPS]
+    raised = [counted(largest, MineConfig(grow=GrowConfig(max_sets=cap))) for cap in CAPS]
     return {
         "enumerated_graphs": len(rows), "candidates": int(sets.sum()),
         "candidates_per_s": round(float(sets.sum() / seconds.sum())),
         "grown_per_s": round(float(grown.sum() / seconds.sum())),
         "pieces_per_s": round(float(pieces.sum() / seconds.sum())),
-        "linear_fit_r2": fit([(found, took) for _, found, _, took in capped]),
-        "linear_points": [[found, round(took, 3)] for _, found, _, took in capped],
+        "mined_per_s": round(float(sets.sum() / whole)),
+        "capped_graphs": int(capped.sum()),
+        "linear_fit_r2": fit([(found, took) for _, found, _, took, _ in raised]),
+        "linear_points": [[found, round(took, 3)] for _, found, _, took, _ in raised],
     }  # fmt: skip
 
 

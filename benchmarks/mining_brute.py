@@ -32,7 +32,11 @@ from schemas.graph import FUNCTION, METHOD, OUTPUT, PLACEHOLDER, Graph, Node, Te
 
 SPEC = TensorSpec(dtype="float32", shape=(4, 4), stride=(4, 1), device="cpu")
 OPS = ("torch.exp", "torch.relu", "torch.sub", "torch.sub", "torch.matmul", "torch.unheard_of", "view")
-BINARY = ("torch.sub", "torch.matmul")
+VIEWS = ("view", "view", "view", "t", "view_as", "torch.zeros", "torch.exp", "torch.sub", "torch.sub", "torch.matmul")
+"""What every third graph is made of: mostly views, some of two values, and values from nothing."""
+OPERANDS = {"torch.sub": 2, "torch.matmul": 2, "view_as": 2, "torch.zeros": 0}
+"""How many values an op reads, where it is not one."""
+METHODS = ("view", "view_as", "t")
 MAX_NODES = 14
 LIMITS: dict[str, tuple[int, int]] = {
     "min_ops": (1, 2), "max_ops": (3, 9), "max_nodes": (4, 14), "max_inputs": (2, 8), "max_outputs": (1, 3),
@@ -54,18 +58,18 @@ class Candidate:
 
 
 def random_graph(seed: int) -> Graph:
-    """One to three inputs, then calls; every other graph applies one body again and again."""
+    """One to three inputs, then calls; every other graph applies one body again and again, every third is of views."""
     rng = random.Random(seed)
     nodes = [_node(PLACEHOLDER, "input", (), k) for k in range(rng.randint(1, 3))]
     first = len(nodes)
     calls = rng.randint(3, MAX_NODES - first)
     period = rng.randint(2, 4) if seed % 2 else calls
-    body = [(rng.choice(OPS), rng.randint(1, 4), rng.randint(1, 4)) for _ in range(period)]
+    body = [(rng.choice(VIEWS if seed % 3 == 2 else OPS), rng.randint(1, 4), rng.randint(1, 4)) for _ in range(period)]
     for k in range(calls):
         target, one, other = body[k % period]
         here = len(nodes)
-        inputs = (max(0, here - one), max(0, here - other))[: 2 if target in BINARY else 1]
-        nodes.append(_node(FUNCTION if target != "view" else METHOD, target, inputs, here))
+        inputs = (max(0, here - one), max(0, here - other))[: OPERANDS.get(target, 1)]
+        nodes.append(_node(METHOD if target in METHODS else FUNCTION, target, inputs, here))
     outputs = tuple(sorted({len(nodes) - 1, *rng.sample(range(first, len(nodes)), rng.randint(0, 1))}))
     attrs = values.dumps({"args": [{"tuple": [{"in": k} for k in range(len(outputs))]}], "kwargs": {}})
     nodes.append(Node(op=OUTPUT, name="output", target="", inputs=outputs, attrs=attrs, outputs=()))
@@ -73,8 +77,8 @@ def random_graph(seed: int) -> Graph:
 
 
 def _node(op: str, target: str, inputs: tuple[int, ...], index: int) -> Node:
-    args = [{"in": k} for k in range(len(inputs))] + ([4, 4] if op == METHOD else [])
-    attrs = values.dumps({"args": args, "kwargs": {}}) if inputs else "{}"
+    args = [{"in": k} for k in range(len(inputs))] + ([4, 4] if target in ("view", "torch.zeros") else [])
+    attrs = values.dumps({"args": args, "kwargs": {}}) if op != PLACEHOLDER else "{}"
     return Node(op=op, name=f"n{index}", target=target, inputs=inputs, attrs=attrs, outputs=(SPEC,))
 
 
@@ -116,8 +120,8 @@ def _is_convex(reach: Sequence[set[int]], inside: frozenset[int]) -> bool:
 
 def _dangles(graph: Graph, classes: Sequence[str], inside: frozenset[int]) -> bool:
     for index in (k for k in inside if not is_compute(classes[k])):
-        readers = len(inside & set(graph.users[index]))
-        if not readers or (readers == 1 and not inside & set(graph.nodes[index].inputs)):
+        readers, sources = len(inside & set(graph.users[index])), set(graph.nodes[index].inputs)
+        if not readers or (readers == 1 and sources and not inside & sources):
             return True
     return False
 

@@ -24,7 +24,6 @@ from fusion_mining.op_classes import classes_of, is_compute, stands_alone
 from schemas.canonical import nested_form
 from schemas.forms import Token, tokens_of
 from schemas.graph import Graph
-from schemas.rows import content_id
 
 STRUCTURE = 3
 """Index of the structure level among a token's records."""
@@ -64,10 +63,15 @@ class Run:
         return (self.length // self.period - 1) * math.sqrt(self.period)
 
 
-def blocks(graph: Graph, config: BlocksConfig, classes: Sequence[str] | None = None) -> list[list[Place]]:
-    """For each block its places, at least two, as ascending node indices; the block of most merit comes first."""
-    found = classes_of(graph) if classes is None else classes
-    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+def blocks(
+    graph: Graph, config: BlocksConfig, classes: Sequence[str] | None = None, tokens: Sequence[Token] | None = None
+) -> list[list[Place]]:
+    """For each block its places, at least two, as ascending node indices; the block of most merit comes first.
+
+    `classes` and `tokens` are those of the graph, if known.
+    """
+    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs)) if tokens is None else tokens
+    found = classes_of(graph, tokens) if classes is None else classes
     letters = _letters(graph, tokens, found)
     order, runs = _best_order(graph, depth_first(graph, tokens, letters), letters, config.max_nodes)
     word = "".join(letters[index] for index in order)
@@ -134,18 +138,19 @@ def depth_first(graph: Graph, tokens: Sequence[Token], letters: Mapping[int, str
         elif index in letters and index not in order:
             operands = list(graph.nodes[index].inputs)
             if tokens[index].commutative:
-                operands.sort(key=lambda k: (-depth.get(k, 0), around.get(k, "")))
+                operands.sort(key=lambda k: (-depth.get(k, 0), around.get(k, -1)))
             waiting.append((index, True))
             waiting.extend((k, False) for k in reversed(operands))
     return list(order)
 
 
-def _surroundings(graph: Graph, letters: Mapping[int, str]) -> dict[int, str]:
-    """For every call a digest of its letter and those of the calls it is made of, TIE_DEPTH calls deep."""
-    found = dict(letters)
+def _surroundings(graph: Graph, letters: Mapping[int, str]) -> dict[int, int]:
+    """For every call a number for its letter and those of the calls it is made of, TIE_DEPTH calls deep."""
+    found = {index: ord(letter) for index, letter in letters.items()}
     for _ in range(TIE_DEPTH):
+        known: dict[object, int] = {}
         found = {
-            index: content_id(letter, *(found.get(k, "") for k in graph.nodes[index].inputs))
+            index: known.setdefault((letter, *[found.get(k, -1) for k in graph.nodes[index].inputs]), len(known))
             for index, letter in letters.items()
         }
     return found

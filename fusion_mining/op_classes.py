@@ -4,6 +4,8 @@ Is: `CLASSES` (the table), `LEGALITY`, and `classes_of(graph)`. Reads and writes
 Names are those of the canonical spelling (`schemas.roles`), without their namespace. What is not listed is opaque.
 """
 
+from collections.abc import Sequence
+
 from schemas import values
 from schemas.canonical import nested_form
 from schemas.effects import MUTATE, SCOPE
@@ -83,7 +85,7 @@ def stands_alone(cls: str) -> bool:
     return cls not in ("", "random", "sync", "effect", "opaque")
 
 
-def class_of(node: Node, token: Token, operands: tuple[Node, ...]) -> str:
+def class_of(node: Node, token: Token, operands: Sequence[Node]) -> str:
     """The class of one call."""
     if token.effect is not None:
         return "random" if token.effect.kind == "random" else "effect"
@@ -95,7 +97,17 @@ def class_of(node: Node, token: Token, operands: tuple[Node, ...]) -> str:
     return _CLASS_OF.get(spelled.rpartition(".")[2] if not spelled.startswith("torch.ops.") else token.short, "opaque")
 
 
-def _class_of_getitem(node: Node, operands: tuple[Node, ...]) -> str:
+def _class_among(known: dict[object, str], node: Node, token: Token, graph: Graph) -> str:
+    """The class of a call; those alike share one look-up."""
+    operands = [graph.nodes[k] for k in node.inputs]
+    many = bool(operands) and len(operands[0].outputs) > 1
+    look = (node.op, node.target, node.attrs, token.records[0], len(operands), many)
+    if look not in known:
+        known[look] = class_of(node, token, operands)
+    return known[look]
+
+
+def _class_of_getitem(node: Node, operands: Sequence[Node]) -> str:
     if len(operands) > 1:
         return "gather"
     index = values.loads(node.attrs)["args"][1]
@@ -105,26 +117,28 @@ def _class_of_getitem(node: Node, operands: tuple[Node, ...]) -> str:
     return "gather" if has_list else "view"
 
 
-def classes_of(graph: Graph) -> list[str]:
+def classes_of(graph: Graph, tokens: Sequence[Token] | None = None) -> list[str]:
     """The class of every node; "" for what is not a call.
 
     Calls inside a vmap or an enabled autocast are opaque: cut out, they would compute something else. Calls that touch
-    storage which something writes are effects: cut out, they could read it at another time.
+    storage which something writes are effects: cut out, they could read it at another time. `tokens` are the graph's,
+    if known.
     """
-    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+    tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs)) if tokens is None else tokens
+    known: dict[object, str] = {}
     found: list[str] = []
     open_scopes: list[int] = []
     for index, (node, token) in enumerate(zip(graph.nodes, tokens, strict=True)):
         if token.effect is not None and token.effect.kind == SCOPE:
             _follow_scope(open_scopes, index, node, values.loads(node.attrs))
-        cls = class_of(node, token, tuple(graph.nodes[k] for k in node.inputs)) if node.is_call else ""
+        cls = _class_among(known, node, token, graph) if node.is_call else ""
         found.append("opaque" if stands_alone(cls) and open_scopes else cls)
     for index in _touches_written(graph, tokens):
         found[index] = "effect" if stands_alone(found[index]) else found[index]
     return found
 
 
-def _touches_written(graph: Graph, tokens: list[Token]) -> list[int]:
+def _touches_written(graph: Graph, tokens: Sequence[Token]) -> list[int]:
     effects = [(i, token.effect) for i, token in enumerate(tokens) if token.effect is not None]
     writes = [graph.nodes[i].inputs[k] for i, effect in effects if effect.kind == MUTATE for k in effect.writes]
     if not writes:

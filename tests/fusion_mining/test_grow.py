@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.mining_brute import measure
-from fusion_mining.grow import GrowConfig, Wiring, bits, grow, regions
+from fusion_mining.grow import GrowConfig, grow, wiring_of
 from fusion_mining.op_classes import LEGALITY, classes_of, is_compute, is_fusible
+from fusion_mining.regions import regions
+from fusion_mining.wiring import bits
 from schemas.graph import Graph
 from tests.schemas.drafts import Draft, spec
 
@@ -108,9 +110,9 @@ def test_the_benchmark_against_brute_force_finds_no_difference():
 def test_regions_are_disjoint_convex_pieces(graph: Graph):
     config = GrowConfig(max_ops=24, max_nodes=24, region_inputs=8, max_inputs=8, max_outputs=3)
     found = regions(graph, config)
-    members = [k for nodes in found.sets for k in nodes]
+    members = [k for nodes in found for k in nodes]
     assert len(set(members)) == len(members)
-    assert set(found.sets) <= brute_force(graph, config)
+    assert set(found) <= brute_force(graph, config)
 
 
 def test_a_diamond_through_a_contraction_is_not_convex():
@@ -172,4 +174,4 @@ def test_bits_are_positions():
     assert list(bits(0b101001)) == [0, 3, 5]
     d = Draft()
     graph = d.graph(d.call("torch.exp", d.input()))
-    assert Wiring(graph, SMALL).fusible == 0b10
+    assert wiring_of(graph, SMALL).fusible == 0b10

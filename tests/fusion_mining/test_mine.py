@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from fusion_mining.blocks import blocks as repeated
 from fusion_mining.cut import cut
 from fusion_mining.estimate import saving_us
-from fusion_mining.grow import GrowConfig, grow, regions
+from fusion_mining.grow import GrowConfig, grow
 from fusion_mining.mine import MineConfig, mine
 from fusion_mining.op_classes import CLASSES, LEGALITY, classes_of
 from fusion_mining.pieces import PickConfig, PiecesConfig, collect, io_bytes, pick
+from fusion_mining.regions import regions
 from fusion_mining.sole import sole_ops
 from fusion_mining.targets import TARGETS
 from schemas.canonical import canonicalize
@@ -193,7 +194,7 @@ def test_occurrences_count_every_place_and_keys_hold(graph: Graph):
     row = class_row(graph)
     found = list(mine(row, CONFIG))
     places = [item for item in found if isinstance(item, Occurrence)]
-    fusible = {*grow(row.graph, CONFIG.grow).sets, *regions(row.graph, CONFIG.grow).sets}
+    fusible = {*grow(row.graph, CONFIG.grow).sets, *regions(row.graph, CONFIG.grow)}
     sets = {*fusible, *(nodes for block in repeated(row.graph, CONFIG.blocks) for nodes in block), *sole_ops(row.graph)}
     assert len(fusible) <= sum(item.repeats for item in places) <= len(sets)
     assert {item.nodes for item in places} <= sets

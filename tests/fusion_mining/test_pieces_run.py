@@ -10,9 +10,10 @@ import torch
 
 from fusion_mining.blocks import BlocksConfig, blocks
 from fusion_mining.cut import cut, inputs_of
-from fusion_mining.grow import GrowConfig, grow, regions
+from fusion_mining.grow import GrowConfig, grow
 from fusion_mining.pieces import compute_ops
 from fusion_mining.profile import ProfileConfig, profile
+from fusion_mining.regions import regions
 from fusion_mining.sole import sole_ops
 from passbench.inputs import materialize
 from schemas.canonical import canonicalize
@@ -138,7 +139,7 @@ def test_every_piece_computes_the_parents_values(name: str, request: pytest.Fixt
     with torch.no_grad():
         recorder.run(*materialize(graph, seed=5))
     config = GrowConfig()
-    sets = [*grow(graph, config).sets, *regions(graph, config).sets]
+    sets = [*grow(graph, config).sets, *regions(graph, config)]
     assert len(sets) >= (8 if name == "block" else 1)
     single = sole_ops(graph)
     assert len(single) >= (14 if name == "block" else 2)
@@ -206,7 +207,7 @@ def picked(graph: Graph) -> Pick:
 
 def test_a_piece_is_profiled_correctness_first(block: Graph):
     graph = functionalise(canonicalize(block).graph)
-    nodes = min(regions(graph, GrowConfig()).sets, key=len)
+    nodes = min(regions(graph, GrowConfig()), key=len)
     config = ProfileConfig(pairs=5, inner_us=200.0, max_seconds=0.2)
     threads = torch.get_num_threads()
     place, row = profile(picked(cut(graph, nodes)), config)
