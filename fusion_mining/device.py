@@ -26,7 +26,8 @@ _standing: list[str] = []
 def stand_in(target: Target) -> None:
     """Pretend that this process has the target; the same one again does nothing.
 
-    Raises ValueError for a second target and where there is a real GPU.
+    Raises ValueError for a second target, where there is a real GPU, and where torch is built without CUDA (it cannot
+    even describe a tensor on one).
     """
     if _standing == [target.name]:
         return
@@ -34,6 +35,8 @@ def stand_in(target: Target) -> None:
         raise ValueError(f"this process stands in for {_standing[0]}: compile for {target.name} in another process")
     if torch.cuda.is_available():
         raise ValueError("this machine has a GPU: compile for it, or hide it with CUDA_VISIBLE_DEVICES=''")
+    if torch.version.cuda is None:
+        raise ValueError(f"torch {torch.__version__} is built without CUDA: install the CUDA build, or choose target cpu")
     _standing.append(target.name)
     torch._C._ensureCUDADeviceGuardSet()
     _answer_for_torch(target)

@@ -50,6 +50,15 @@ def test_a_process_stands_in_for_one_gpu():
     assert not torch.cuda.is_available()
 
 
+def test_a_torch_without_cuda_says_so_before_anything_is_compiled():
+    code = (
+        "import torch; torch.version.cuda = None\n"
+        "from fusion_mining.device import stand_in; from fusion_mining.targets import TARGETS\n"
+        "try: stand_in(TARGETS['A100'])\nexcept ValueError as error: print(error)"
+    )
+    assert python(code).endswith("is built without CUDA: install the CUDA build, or choose target cpu")
+
+
 def test_the_stage_yields_map_kernels_and_estimate_for_every_target():
     rows = list(kernels(picked(graph_of(CASES["rms_norm"])), KernelsConfig(targets=("A100", "cpu"))))
     maps = {row.target: row for row in rows if isinstance(row, KernelMap)}
