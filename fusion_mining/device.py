@@ -36,7 +36,8 @@ def stand_in(target: Target) -> None:
     if torch.cuda.is_available():
         raise ValueError("this machine has a GPU: compile for it, or hide it with CUDA_VISIBLE_DEVICES=''")
     if torch.version.cuda is None:
-        raise ValueError(f"torch {torch.__version__} is built without CUDA: install the CUDA build, or choose target cpu")
+        version = torch.__version__
+        raise ValueError(f"torch {version} is built without CUDA: install the CUDA build, or choose target cpu")
     _standing.append(target.name)
     torch._C._ensureCUDADeviceGuardSet()
     _answer_for_torch(target)
