@@ -9,17 +9,16 @@ change together, and from which no single place can be left out: from all places
 left as it was wherever the graph still propagates, so that square scores with a square mask stay square. What reaches
 a parameter belongs to the architecture: it stays. The *batch* is all leading dimensions of size 1 of the inputs, and
 what is written of them, less what may not change with them.
-Reads a graph, writes nothing; loads torch to propagate.
+Reads a graph, writes nothing; loads torch to propagate (`schemas.sizes`).
 """
 
-import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from schemas import values
-from schemas.graph import Graph, Node, TensorSpec
+from schemas.graph import Graph, Node
 from schemas.roles import SHAPE_PARAMETERS, VARIADIC, short_name
+from schemas.sizes import resized, strides
 from schemas.values import Value
 
 BATCH, LENGTH = "batch", "length"
@@ -174,51 +173,16 @@ def resize(graph: Graph, point: Point) -> Graph | None:
 
 
 def _resized(graph: Graph, places: Places, old: int, new: int) -> Graph | None:
-    from schemas.fx import respecify  # loads torch: only the stage's own process does
-
-    specs, touched = [], {index for index, _ in places}
+    touched, shapes = {index for index, _ in places}, {}
     for index, init in zip(graph.placeholders, graph.inits, strict=True):
+        if index not in touched:
+            continue
         spec = graph.nodes[index].outputs[0]
-        if index in touched:
-            shape = [new if (index, dim) in places else size for dim, size in enumerate(spec.shape)]
-            stride = _strides(spec, shape)
-            if stride is None or values.loads(init)["kind"] == "literal":
-                return None
-            spec = replace(spec, shape=tuple(shape), stride=stride)
-        specs.append(spec)
+        # A row cut out of a larger tensor has strides that its shape does not tell: it stays the row that it was.
+        if values.loads(init)["kind"] == "literal" or strides(spec, spec.shape) != spec.stride:
+            return None
+        shapes[index] = [new if (index, dim) in places else size for dim, size in enumerate(spec.shape)]
     nodes = list(graph.nodes)
     for index in touched.difference(graph.placeholders):
         nodes[index] = _with_size(nodes[index], {k for found, k in places if found == index}, new)
-    try:
-        with _no_log():
-            return respecify(replace(graph, nodes=tuple(nodes)), specs)
-    except ValueError:
-        return None
-
-
-@contextmanager
-def _no_log() -> Iterator[None]:
-    """Fake tensors log a traceback where an op refuses its inputs; here that is an answer."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    log.disabled, before = True, log.disabled
-    try:
-        yield
-    finally:
-        log.disabled = before
-
-
-def _strides(spec: TensorSpec, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides of another shape in the layout of a spec; None if the spec is neither dense nor expanded."""
-    if _laid_out(spec, spec.shape) != spec.stride:
-        return None
-    return _laid_out(spec, shape)
-
-
-def _laid_out(spec: TensorSpec, shape: Sequence[int]) -> tuple[int, ...]:
-    found = list(spec.stride)
-    step = 1
-    for dim in sorted(range(len(shape)), key=lambda d: (spec.stride[d], -d)):
-        if spec.stride[dim] or spec.shape[dim] < 2:
-            found[dim] = step if spec.stride[dim] else 0
-            step *= shape[dim] if spec.stride[dim] else 1
-    return tuple(found)
+    return resized(replace(graph, nodes=tuple(nodes)), shapes)

@@ -8,6 +8,7 @@ argument has another value), and "clamp", "mask", "cast" (a limit, a masked fill
 two ops). Both are drawn after the submission is frozen. Pure; the caller draws the seed.
 """
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,9 +17,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from schemas import values
+from schemas import sizes, values
 from schemas.fx import META_SPECS, NotRepresentable, lift, lower, respecify
-from schemas.graph import SCALAR_DTYPES, Graph, TensorSpec
+from schemas.graph import SCALAR_DTYPES, Graph
 
 INSERTIONS = ("clamp", "mask", "cast")
 LARGEST = 2**22
@@ -40,9 +41,9 @@ class Neighbour:
 def resized(graph: Graph, rng: random.Random) -> Neighbour | None:
     """The graph with all free sizes of its inputs drawn anew, all larger or all smaller, so that no number of elements
     stays by chance; None if it has none or does not run so."""
-    sizes = free_sizes(graph)
+    free = free_sizes(graph)
     larger = rng.random() < 0.5
-    for some in (sizes, *([size] for size in sizes)):
+    for some in (free, *([size] for size in free)):
         found = _with_other(graph, {size: _another(size, rng, larger=larger or min(some) < 3) for size in some})
         if found is not None:
             return found
@@ -50,15 +51,13 @@ def resized(graph: Graph, rng: random.Random) -> Neighbour | None:
 
 
 def _with_other(graph: Graph, chosen: dict[int, int]) -> Neighbour | None:
-    specs = [_with_sizes(graph.nodes[index].outputs[0], chosen) for index in graph.placeholders]
-    known = [spec for spec in specs if spec is not None]
-    if not chosen or len(known) < len(specs) or max(spec.numel for spec in known) > LARGEST:
+    old = {index: graph.nodes[index].outputs[0].shape for index in graph.placeholders}
+    new = {index: [chosen.get(size, size) for size in shape] for index, shape in old.items()}
+    if not chosen or max(map(math.prod, new.values())) > LARGEST:
         return None
-    try:
-        found = respecify(graph, known)
-    except ValueError:
-        return None
-    return Neighbour(graph=found, sentence=", ".join(f"size {new} instead of {old}" for old, new in chosen.items()))
+    found = sizes.resized(graph, {index: shape for index, shape in new.items() if tuple(shape) != old[index]})
+    sentence = ", ".join(f"size {other} instead of {size}" for size, other in chosen.items())
+    return None if found is None else Neighbour(graph=found, sentence=sentence)
 
 
 def free_sizes(graph: Graph) -> list[int]:
@@ -78,20 +77,6 @@ def free_sizes(graph: Graph) -> list[int]:
 
 def _another(size: int, rng: random.Random, *, larger: bool) -> int:
     return rng.choice((size + 1, size + 3, 2 * size) if larger else (size - 1, size - size // 3))
-
-
-def _with_sizes(spec: TensorSpec, chosen: dict[int, int]) -> TensorSpec | None:
-    """The spec with other sizes and dense strides in the same order; None if it is not dense."""
-    if not any(size in chosen for size in spec.shape):
-        return spec
-    order = sorted(range(len(spec.shape)), key=lambda dim: (spec.stride[dim], -dim))
-    shape = tuple(chosen.get(size, size) for size in spec.shape)
-    stride, step, dense = [0] * len(shape), 1, 1
-    for dim in order:
-        if spec.shape[dim] > 1 and spec.stride[dim] != dense:
-            return None
-        stride[dim], step, dense = step, step * shape[dim], dense * spec.shape[dim]
-    return replace(spec, shape=shape, stride=tuple(stride))
 
 
 # --- one op or number changed ---------------------------------------------------------------------------------------

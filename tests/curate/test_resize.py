@@ -71,3 +71,7 @@ def test_values_written_down_keep_their_size():
         lambda x: torch.relu(x) * 2.0, torch.zeros(8), inits=('{"kind":"literal","data":[1,2,3,4,5,6,7,8]}',)
     )
     assert shapes(graph) == []
+
+
+def test_a_row_cut_out_of_a_larger_tensor_keeps_its_sizes():
+    assert shapes(graph_of(lambda x: torch.relu(x) * 2.0, torch.zeros(4, 4, 16)[:1, 0])) == []
