@@ -17,8 +17,9 @@ from rich.table import Table
 from data.store import RunDirectory
 from flows.build import Outcome
 from flows.report import FunnelRow
+from schemas.failures import EXPLANATIONS
 from schemas.graph import Graph
-from schemas.rows import ADVICE, Failure, row_key
+from schemas.rows import Failure, row_key
 from schemas.source import source_of
 
 SUMMARY_COLUMNS = 7
@@ -145,4 +146,4 @@ def _print_whole(console: Console, row: Any) -> None:
     for variant in getattr(row, "variants", ()):
         console.print(f"variant {variant.index}: {variant.dtype} {variant.shapes}", highlight=False, markup=False)
     if isinstance(row, Failure):
-        console.print(f"what to do: {ADVICE[row.kind]}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"what to do: {EXPLANATIONS[row.kind].advice}", highlight=False, markup=False, soft_wrap=True)

@@ -1,13 +1,17 @@
-"""Why an item stopped: the closed list of kinds, and for each its cause, whether to try again, and what to do.
+"""Items that gave no row: why, and for each kind of failure its cause, whether to try again, and what to do.
 
     EXPLANATIONS[FailureKind.GATED].advice
 
-Reads and writes nothing. Failure rows (`schemas.rows`) hold the kind; `passnet failures` prints the table.
+Is: `Failure`, `Skipped` and the closed list `FailureKind`; import them from `schemas.rows`, where all row types are.
+Reads and writes nothing; `passnet failures` prints the table.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
+
+from schemas.text import Text
 
 
 class FailureKind(StrEnum):
@@ -209,5 +213,35 @@ EXPLANATIONS: Mapping[FailureKind, Explanation] = {
     ),
 }
 """One line a kind; every kind has one."""
-ADVICE: Mapping[FailureKind, str] = {kind: found.advice for kind, found in EXPLANATIONS.items()}
-"""The advice alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """An input row that a stage left out on purpose; counted by reason in the manifest, never stored."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("item",)
+    item: str
+    """`row_key` of the input row."""
+    reason: str
+    """Short fixed phrase: "over the budget of 40"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why one item of one stage produced no row."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("stage", "item")
+    stage: str
+    """Stage name."""
+    item: str
+    """`row_key` of the input row."""
+    name: str
+    """The item's readable name."""
+    kind: FailureKind
+    """Why, from the closed list."""
+    exception: str
+    """Exception type, empty if none."""
+    message: str
+    """One line."""
+    detail: Text
+    """Traceback or standard error, cut to 4,000 characters, machine paths removed."""
