@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from data.store import RunDirectory
+from data.svg import words
 from flows.report import funnel
 from flows.stages import Stage
 from schemas.failures import EXPLANATIONS, FailureKind
@@ -178,12 +179,12 @@ def chart(found: Failures) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
         f"<style>{STYLE}</style>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-        f'<text class="headline" x="{RIM}" y="30">{escape(headline)}</text>',
+        words(RIM, 30, headline, kind="headline"),
     ]
     for index, line in enumerate(found.lines):
         y = 44 + LINE * index
         parts.append(f'<rect x="{RIM}" y="{y}" width="12" height="12" rx="2" fill="{COLOURS[index % len(COLOURS)]}"/>')
-        parts.append(f'<text class="quiet" x="{RIM + 18}" y="{y + 11}">{escape(line)}</text>')
+        parts.append(words(RIM + 18, y + 11, line, kind="quiet"))
     for index, kind in enumerate(found.kinds):
         parts += _bar(found, kind, top + ROW * index, colours)
     return "\n".join([*parts, "</svg>"]) + "\n"
@@ -193,14 +194,10 @@ def _bar(found: Failures, kind: KindCount, y: int, colours: Mapping[str, str]) -
     scale = LONGEST / found.kinds[0].count
     title = f"{kind.kind.value}: {EXPLANATIONS[kind.kind].cause}"
     x = float(RIM + NAME)
-    parts = [f"<g><title>{escape(title)}</title>", _text(RIM + NAME - 10, y, kind.kind.value, anchor="end")]
+    parts = [f"<g><title>{escape(title)}</title>", words(RIM + NAME - 10, y + 14, kind.kind.value, anchor="end")]
     for name, count in kind.stages.items():
         length = max(1.5, count * scale)
         parts.append(f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="{ROW - 8}" fill="{colours[name]}"/>')
         x += length
     figures = f"{kind.count:,} \u00b7 {kind.count / found.count:.1%}"
-    return [*parts, _text(round(x) + 8, y, figures, anchor="start"), "</g>"]
-
-
-def _text(x: int, y: int, text: str, *, anchor: str) -> str:
-    return f'<text x="{x}" y="{y + 14}" text-anchor="{anchor}">{escape(text)}</text>'
+    return [*parts, words(x + 8, y + 14, figures), "</g>"]

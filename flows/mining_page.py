@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from data.chart import STYLE, Axis, Bar, Dot, bars, cumulative, scatter, shortened
+from data.chart import STYLE, Bar, Dot, bars, cumulative, scatter
 from data.store import RunDirectory
+from data.svg import Axis, shortened
 from fusion_mining.longtail import SLOW, Share, slow_share
 from fusion_mining.unknown import Unknown, unknown_ops
 from passbench.roofline import cost_of, floor_us, machine_of

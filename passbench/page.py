@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from data.svg import Axis
 from passbench.bootstrap import Interval, mean_interval
-from passbench.charts import Axis, Curve, Span, curves, forest, scatter
+from passbench.charts import Curve, Span, curves, forest, scatter
 from passbench.diagram import diagram
 from passbench.entries import Conditions, Entry, common
 from passbench.highlight import highlighted

@@ -5,8 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from data.chart import Axis, Bar, Dot, bars, cumulative, scatter, shortened
+from data.chart import Bar, Dot, bars, cumulative, scatter
 from data.store import Part, RunDirectory
+from data.svg import Axis, shortened
 from flows.mining_page import page
 from fusion_mining.longtail import LongTailConfig, classify
 from schemas.arrow import to_table
