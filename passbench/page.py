@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from data.svg import Axis
+from data.svg import Axis, shortened
 from passbench.bootstrap import Interval, mean_interval
 from passbench.charts import Curve, Span, curves, forest, scatter
 from passbench.diagram import diagram
@@ -25,6 +25,8 @@ from passbench.score import contributions, outcomes_of, summarise
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Verdict
 
 MAX_GRAPHS, MAX_KERNELS, MAX_ROWS = 4, 4, 400
+NONE = "–"
+"""What stands for a number that is not known."""
 _FREE = {Verdict.HARNESS_ERROR, Verdict.AMBIGUOUS_TIMING}
 
 
@@ -64,7 +66,7 @@ def card(title: str, content: str, note: str = "", *, wide: bool = False) -> str
 
 def number(value: float | None, form: str = ".3f", unit: str = "") -> str:
     """A number for a table; a dash for none."""
-    return "–" if value is None else f"{value:{form}}{unit}"
+    return NONE if value is None else f"{value:{form}}{unit}"
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -87,23 +89,55 @@ def _tiles(entries: Sequence[Entry]) -> str:
     ends = f"95% interval {total.ci_low:.3f} – {total.ci_high:.3f}" if known else "too few tasks for an interval"
     capped, noise = sum(score.capped for score in scores), mean(entry.details.noise for entry in entries)
     exact = geometric(item.ratio for entry in entries for item in entry.details.numerics)
+    alone = geometric(s.inductor_speedup for s in scores)
+    beside = f"Inductor alone: {number(alone, '.2f', '×')}, score {number(geometric(s.inductor_score for s in scores))}"
     tiles = [
         ("score", number(total.score), f"preset {preset.name}, {ends}"),
         ("correct", number(mean(s.correctness for s in scores), ".0%"),
          f"of {sum(s.total for s in scores)} subgraphs"),
         ("coverage", number(mean(s.coverage for s in scores), ".0%"), "a pass fired"),
         ("speed-up", number(geometric(s.speedup for s in scores), ".2f", "×"), "over eager, where correct"),
-        ("over Inductor", number(geometric(s.over_inductor for s in scores), ".2f", "×"),
-         f"Inductor alone: {number(geometric(s.inductor_speedup for s in scores), '.2f', '×')}, "
-         f"score {number(geometric(s.inductor_score for s in scores))}"),
+        ("over Inductor", number(geometric(s.over_inductor for s in scores), ".2f", "×"), beside),
         ("capped score", number(geometric(s.winsorised for s in scores)), f"{capped} speed-ups above the roofline"),
-        ("error", number(exact, ".2f", "×"), "of eager's own, against float64"),
+        ("error", NONE if exact is None else f"{shortened(exact)}×", "of eager's own, against float64"),
         ("noise", number(None if noise is None else noise * 100, ".1f", "%"), "A/A floor of a speed-up"),
     ]  # fmt: skip
-    return '<div class="tiles">' + "".join(
+    cells = "".join(
         f'<div class="tile"><b>{escape(name)}</b><span>{escape(value)}</span><small>{escape(note)}</small></div>'
         for name, value, note in tiles
-    ) + "</div>"  # fmt: skip
+        if value != NONE
+    )
+    lacking = [name for name, value, _ in tiles if value == NONE]
+    text = _lacking(entries, lacking) + (f" {beside}." if "over Inductor" in lacking and alone is not None else "")
+    return f'<div class="tiles">{cells}</div>' + (f'<p class="note">{escape(text)}</p>' if text else "")
+
+
+def _lacking(entries: Sequence[Entry], names: Sequence[str]) -> str:
+    """Why some tiles are left out, in one line; empty if none is."""
+    why = _no_speed(entries)
+    timed = [name for name in names if why and name in ("speed-up", "over Inductor", "capped score")]
+    rest = ", ".join(name for name in names if name not in timed)
+    parts = [
+        why,
+        f"Left out for want of it: {', '.join(timed)}." if timed else "",
+        f"No figure: {rest}." if rest else "",
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _no_speed(entries: Sequence[Entry]) -> str:
+    """Why no row has a speed and what gives one; empty if one has."""
+    rows = [row for entry in entries for row in entry.stored.rows]
+    if any(row.speedup is not None for row in rows):
+        return ""
+    if not any(row.verdict in CORRECT_VERDICTS for row in rows):
+        return "No row has a speed: only a correct subgraph is timed, and none is."
+    if any(map(_unit, entries)):
+        return (
+            "No row has a speed, which needs a GPU here, as kernels run in an interpreter: on a machine that has one, "
+            "passbench run --device cuda measures it."
+        )
+    return "No row has a speed: passbench run --fresh grades once more and measures it."
 
 
 # --- charts ---------------------------------------------------------------------------------------------------------
@@ -164,8 +198,11 @@ def _forest_card(entries: Sequence[Entry]) -> str:
         chart = forest(shown, Axis(title="task score"))
         return card("Tasks", chart, "Diamond: default Inductor. Interval: 95% bootstrap over a task's subgraphs.")
     spans = [_row_span(row, entries[0]) for row in entries[0].stored.rows]
+    note = _no_speed(entries)
+    if all(span.value is span.other is None for span in spans):
+        return card("Subgraphs", "", note)
     chart = forest(spans, Axis(title="speed-up over eager"))
-    return card("Subgraphs", chart, "Interval: 95% bootstrap over pairs. Diamond: default Inductor.")
+    return card("Subgraphs", chart, f"{note or 'Interval: 95% bootstrap over pairs.'} Diamond: default Inductor.")
 
 
 def _task_span(entry: Entry) -> Span:

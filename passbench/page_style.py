@@ -17,6 +17,7 @@ header p{margin:2px 0 20px;color:var(--soft)}
 code,pre{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
 code{font-size:.92em}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:10px;
 margin-bottom:14px}
+.tiles+.note{margin:-4px 2px 14px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}.tile{padding:12px 14px}
 .tile b{display:block;font-weight:500;color:var(--soft);font-size:13px}.tile span{font-size:25px;font-weight:640;
 font-variant-numeric:tabular-nums;letter-spacing:-.02em}.tile small{display:block;color:var(--soft);font-size:12px;

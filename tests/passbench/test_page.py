@@ -82,6 +82,22 @@ def test_every_part_is_there_and_says_what_the_rows_say(tmp_path):
     assert "prefers-color-scheme:dark" in text
 
 
+def test_a_page_without_speeds_says_what_gives_them_and_draws_no_axis(tmp_path):
+    rows = [replace(row, speed_measured=False, speedup=None) for row in rows_of("t0", [1.0, 1.0])]
+    write(tmp_path / "a", task_named("t0", 2), rows)
+    text = page(read_entries(tmp_path / "a", PRESETS["passnet"], unit_speed=True))
+    assert text.count("No row has a speed, which needs a GPU here") == 2 and "passbench run --device cuda" in text
+    assert "Left out for want of it: speed-up, over Inductor, capped score. No figure: error, noise.</p>" in text
+    assert "speed-up over eager" not in text and "<span>–</span>" not in text
+    write(tmp_path / "b", task_named("t0", 2), [replace(row, inductor_speedup=1.25) for row in rows])
+    text = page(read_entries(tmp_path / "b", PRESETS["passnet"], unit_speed=True))
+    assert "measures it. Diamond: default Inductor." in text and "speed-up over eager" in text
+    assert "No figure: error, noise. Inductor alone: 1.25×" in text
+    write(tmp_path / "c", task_named("t0", 2), rows_of("t0", ["WRONG_VALUE", "OOM"]))
+    text = page(read_entries(tmp_path / "c", PRESETS["passnet"]))
+    assert "No row has a speed: only a correct subgraph is timed, and none is." in text
+
+
 def test_text_of_a_submission_never_becomes_markup(tmp_path):
     text = page(made(tmp_path / "a"))
     assert "<script" not in text and "&lt;script&gt;" in text and "&lt;generated&gt;" in text
