@@ -21,7 +21,7 @@ from passbench.failure import PassFailed, one_line
 from passbench.guard import changes, snapshot
 from passbench.inputs import materialize
 from passbench.launches import Launches
-from passbench.match import Pattern, PatternError, rewrite_pass, trace_pattern
+from passbench.match import InvalidGraph, Pattern, PatternError, check_graph, rewrite_pass, trace_pattern
 from passbench.matcher_fault import MatcherFault
 from passbench.ownership import Watch
 from passbench.rewrites import Outline, outline
@@ -131,17 +131,14 @@ class Candidate:
         try:
             for module in self.loaded.passes:
                 gm = self.apply(module, gm, example_inputs)
-            gm.graph.lint()
+            check_graph(gm)
             self.rewrite = {"before": before, "after": outline(gm.graph)}
-        except (PassFailed, PatternError, Rejected, MatcherFault) as error:
-            self.failure = error if not isinstance(error, PatternError) else _compile_error(error)
+            _LazyGraphModule.force_recompile(gm)  # else `plain` would look up the forward that is made below
+            plain = gm.forward
+            under_census(gm, self.loaded.census)
+        except Exception as error:
+            self.failure = _settled(error)
             raise
-        except RuntimeError as error:
-            self.failure = PassFailed(Verdict.GRAPH_INVALID, f"the rewritten graph is invalid: {one_line(error)}")
-            raise
-        _LazyGraphModule.force_recompile(gm)  # else `plain` would look up the forward that is made below
-        plain = gm.forward
-        under_census(gm, self.loaded.census)
         return self.guarded(plain, gm.forward)
 
     def guarded(self, plain: Backend, watched: Backend) -> Backend:
@@ -163,7 +160,7 @@ class Candidate:
         pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
         try:
             done = rewrite_pass(gm, pattern, _arguments_of(module, gm), function)
-        except (PatternError, PassFailed, Rejected, RuntimeError):
+        except (PatternError, InvalidGraph, PassFailed, Rejected):
             raise
         except Exception as error:
             raise MatcherFault(error, pattern) from error
@@ -183,7 +180,7 @@ class Candidate:
             ) from error
         if not isinstance(after, GraphModule):
             raise PassFailed(Verdict.GRAPH_INVALID, f"{module.__name__}: graph_pass returned {type(after).__name__}")
-        after.graph.lint()
+        check_graph(after)
         after.recompile()
         changed = after.code != before
         self.matches += changed
@@ -237,8 +234,14 @@ def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _compile_error(error: Exception) -> PassFailed:
-    return PassFailed(Verdict.COMPILE_ERROR, one_line(error))
+def _settled(error: Exception) -> Exception:
+    """What applying the passes raised, with its verdict: only a graph that is none is invalid."""
+    if isinstance(error, PassFailed | Rejected | MatcherFault | MemoryError):
+        return error
+    if isinstance(error, InvalidGraph):
+        return PassFailed(Verdict.GRAPH_INVALID, one_line(error))
+    kind = "" if isinstance(error, PatternError) else f"{type(error).__name__}: "
+    return PassFailed(Verdict.COMPILE_ERROR, f"{kind}{one_line(error)}")
 
 
 def _arguments_of(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:

@@ -36,6 +36,10 @@ class PatternError(ValueError):
     """A pattern cannot be traced or used; one line."""
 
 
+class InvalidGraph(ValueError):
+    """A rewritten graph is none that can run; one line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """A traced pattern."""
@@ -282,7 +286,10 @@ def unpack(value: Any, position: int, count: int) -> Any:
 def rewrite_pass(
     gm: GraphModule, pattern: Pattern, arguments: Callable[..., Any], function: Callable[..., Any]
 ) -> Rewrite:
-    """Replace every match in `gm` by a call of `function`; sound by the conditions above; keeps all other nodes."""
+    """Replace every match in `gm` by a call of `function`; sound by the conditions above; keeps all other nodes.
+
+    Raises PatternError if `arguments` returns no tuple, InvalidGraph if it returns what the graph cannot read there.
+    """
     attempt = Attempt(why=_lacking(gm.graph, pattern.outputs[0]))
     gone: set[Node] = set()
     made: set[Node] = set()
@@ -297,9 +304,17 @@ def rewrite_pass(
             _restore_order(gm.graph)
             matches += 1
     if matches:
-        gm.graph.lint()
+        check_graph(gm)
         gm.recompile()
     return Rewrite(matches=matches, diagnosis="" if matches else _diagnosis(attempt, pattern))
+
+
+def check_graph(gm: GraphModule) -> None:
+    """Raise InvalidGraph unless every node stands behind those that it reads and in their graph."""
+    try:
+        gm.graph.lint()
+    except RuntimeError as error:
+        raise InvalidGraph(f"the rewritten graph is invalid: {' '.join(str(error).split())}") from error
 
 
 def _diagnosis(attempt: Attempt, pattern: Pattern) -> str:
@@ -320,6 +335,9 @@ def _replace(
     call_args = arguments(*[bound[node] for node in pattern.placeholders])
     if not isinstance(call_args, list | tuple):
         raise PatternError(f"replacement_args: a tuple is needed, it returned {type(call_args).__name__}")
+    gone = next((node for node in nodes_in(list(call_args)) if node in inside), None)
+    if gone is not None:
+        raise InvalidGraph(f"replacement_args: {gone.name} is part of the match, which is taken away")
     with graph.inserting_after(order[-1]):
         call = graph.call_function(function, tuple(call_args))
     made = [call]

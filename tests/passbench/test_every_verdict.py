@@ -126,6 +126,32 @@ def test_a_fault_of_the_matcher_is_the_harnesses_once_the_reference_meets_it_too
     assert case.verdict is Verdict.HARNESS_ERROR and "an index that is not there" in case.detail
 
 
+class Chain(torch.nn.Module):
+    """More calls in a row than Python has frames."""
+
+    def forward(self, x):
+        for _ in range(1100):
+            x = torch.neg(x)
+        return torch.relu(x)
+
+
+def test_a_pattern_deeper_than_the_matchers_recursion_is_the_harnesses_fault_and_no_invalid_graph(tmp_path):
+    source = KERNEL.replace("pattern(x, y):\n", "pattern(x):\n    for _ in range(1050):\n        x = torch.neg(x)\n")
+    source = source.replace("relu(x + y)", "relu(x)").replace(
+        "_args(x, y):\n    return (x, y)", "_args(x):\n    return (x, x)"
+    )
+    (row,) = graded(submission_at(tmp_path, source), variants_of(Chain(), [[torch.randn(3)]]))
+    assert row.verdict is Verdict.HARNESS_ERROR, row.detail
+    assert "the matcher failed on this graph: RecursionError" in row.detail
+
+
+def test_what_a_pass_puts_into_the_graph_and_then_raises_is_its_own_failure(variants, tmp_path):
+    class_text = "\n\nclass Loud:\n    def __repr__(self):\n        raise RuntimeError('loud')\n"
+    source = KERNEL.replace("    return (x, y)\n", "    return (x, Loud())\n") + class_text
+    (row,) = graded(submission_at(tmp_path, source), variants[:1])
+    assert row.verdict is Verdict.COMPILE_ERROR and "loud" in row.detail, row.detail
+
+
 def test_a_pattern_survives_the_way_to_the_reference():
     report = describe_error(MatcherFault(Broken("x"), trace_pattern(add_relu_pattern)))
     found = rebuilt(report["pattern"])

@@ -10,7 +10,7 @@ from torch import fx
 from torch.nn import functional as F
 
 from passbench.calls import normal_arguments
-from passbench.match import PatternError, rewrite_pass, trace_pattern
+from passbench.match import InvalidGraph, PatternError, rewrite_pass, trace_pattern
 
 pytestmark = pytest.mark.torch
 
@@ -320,3 +320,10 @@ def test_search_is_bounded():
         return torch.relu(a), torch.relu(c), torch.relu(d), torch.exp(e)
 
     assert matched(pattern, wide).matches == 0
+
+
+@pytest.mark.parametrize("choose, words", [(lambda a: a.next, "taken away"), (lambda a: a.next.next, "is invalid")])
+def test_a_replacement_that_reads_the_match_or_what_follows_from_it_leaves_no_graph(choose, words):
+    gm = fx.symbolic_trace(lambda x: torch.exp(torch.relu(x)))
+    with pytest.raises(InvalidGraph, match=words):
+        rewrite_pass(gm, trace_pattern(lambda a: torch.relu(a)), lambda a: (choose(a),), relu_twin)

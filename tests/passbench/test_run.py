@@ -73,6 +73,11 @@ CASES = {
     "allocates": (replaced("torch.empty_like(x)", "torch.empty(2**40)"), "OOM"),
     "import fails": (KERNEL + "\nraise ValueError('at import')\n", "COMPILE_ERROR"),
     "arguments fail": (replaced("    return (x, y)\n", "    return x + y\n"), "COMPILE_ERROR"),
+    "arguments raise": (replaced("    return (x, y)\n", "    raise RuntimeError('no such shape')\n"), "COMPILE_ERROR"),
+    "graph pass raises": (
+        "def graph_pass(gm, example_inputs):\n    raise RuntimeError('of its own')\n",
+        "COMPILE_ERROR",
+    ),
     "ignored argument": (replaced("def pattern(x, y):", "def pattern(x, y, z):"), "COMPILE_ERROR"),
     "no match": (replaced("torch.relu(x + y)", "torch.relu(x * y)"), "NO_MATCH"),
     "changes its mind": (
@@ -91,6 +96,8 @@ WORDS = {
     "no match": "the pattern has operator.mul where the graph has operator.add",
     "shape": "(4, 60) expected, (1, 4, 60) found",
     "import fails": "at import",
+    "arguments raise": "RuntimeError: no such shape",
+    "graph pass raises": "RuntimeError: of its own",
     "syntax": "add_relu.py:",
     "ignored argument": "'z' is never used",
 }
