@@ -177,7 +177,8 @@ def _transformers_default(row: ModelRef) -> str:
     own: Any = getattr(getattr(transformers, class_name), "config_class", None)
     parts = vars(config).values() if own is not None and not isinstance(config, own) else ()
     config = next((part for part in parts if isinstance(part, own)), config)
-    if own is not None and not isinstance(config, own) and "text_config" in getattr(own, "sub_configs_defaults", ()):
+    is_around_text = [*getattr(own, "sub_configs_defaults", ())] == ["text_config"]
+    if own is not None and not isinstance(config, own) and is_around_text:
         width = {"hidden_size": config.get_text_config().hidden_size}
         config = own.from_dict({**width, "text_config": config.to_dict()})
     return canonical_config(config.to_dict())

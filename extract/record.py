@@ -55,6 +55,9 @@ _PROPERTIES: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 """Tensor properties that are tensors -> (FX op, target)."""
 
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Python's types where a dtype is wanted -> what torch takes them for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -289,7 +292,7 @@ class _Recorder(TorchFunctionMode):
         return origin.node
 
     def _encode(self, value: Any) -> Any:
-        """Arguments with tensors replaced by their nodes and numpy's numbers by Python's."""
+        """Arguments with tensors replaced by their nodes, numpy's numbers by Python's and types by dtypes."""
         if isinstance(value, torch.Tensor):
             return self._node(value)
         if isinstance(value, tuple | list):
@@ -299,6 +302,8 @@ class _Recorder(TorchFunctionMode):
             return {key: self._encode(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(*(self._encode(part) for part in (value.start, value.stop, value.step)))
+        if isinstance(value, type) and value in _DTYPES:
+            return _DTYPES[value]
         return value.item() if isinstance(value, np.generic) else value
 
     def finish(self, result: Any) -> torch.fx.GraphModule:

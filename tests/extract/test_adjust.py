@@ -51,3 +51,10 @@ def test_an_adjusted_default_can_be_built_and_is_stated_in_the_row(name):
 def test_a_class_that_is_one_part_of_its_type_gets_the_configuration_of_that_part():
     settings = json.loads(resolved("musicgen/MusicgenForCausalLM").config)
     assert settings["model_type"] == "musicgen_decoder" and "text_encoder" not in settings
+
+
+def test_a_class_of_another_type_gets_the_configuration_as_it_is_and_a_head_around_text_its_own_around_it():
+    settings = json.loads(resolved("glmga/Glm46VForConditionalGeneration").config)
+    assert settings["model_type"] == "glmga" and settings["text_config"]["model_type"] == "glm4v_text"
+    settings = json.loads(resolved("gemma4/JevForDecision").config)
+    assert settings["model_type"] == "jev" and settings["text_config"]["model_type"] == "gemma4"

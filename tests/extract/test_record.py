@@ -93,6 +93,16 @@ def test_fake_and_real_weights_give_the_same_calls():
     assert names(admitted(fake(lambda: module(spellings)), X)) == names(admitted(real(lambda: module(spellings)), X))
 
 
+def test_types_of_python_given_as_dtypes_become_dtypes():
+    def forward(self, x):
+        ones = torch.ones(x.shape, dtype=int) - x.to(float).to(dtype=bool).long()
+        return ones * x.to(complex).real
+
+    nodes = admitted(fake(lambda: module(forward)), X).capture.pieces[0].gm.graph.nodes
+    given = [item for n in nodes for item in (*n.args, *n.kwargs.values()) if isinstance(item, torch.dtype)]
+    assert given == [torch.int64, torch.float64, torch.bool, torch.complex128]
+
+
 def test_placeholders_stand_in_the_order_of_their_tensors():
     def forward(self, x, ids):
         return torch.nn.functional.embedding(ids, self.weight) + x
