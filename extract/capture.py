@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from extract.build import Built, fake_scope
 from extract.failures import CAPTURE, LIBRARY_ERRORS, clean, failure_kind, step
-from extract.inputs import WantedInput, without_media
+from extract.inputs import WantedInput
 from passbench.inputs import value_of
 from schemas import values
 from schemas.fx import fake_input
@@ -86,28 +86,8 @@ class Capture:
 
 
 def capture(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0, training: bool = False) -> Capture:
-    """Capture one call, without gradients unless for training.
-
-    A call that fails with pictures or sounds besides a text is made again with the text alone; where that fails too,
-    the first call tells why.
-    """
-    if training:
-        return _call(built, wanted, {}, seed, training=True)
-    text = without_media(tuple(wanted))
-    first: Exception | None = None
-    found: Capture | None = None
-    try:
-        found = _read_if_needed(built, wanted, seed)
-    except LIBRARY_ERRORS as error:
-        first = error
-    if len(text) < len(wanted) and (found is None or not found.is_whole):
-        with suppress(*LIBRARY_ERRORS):
-            alone = _read_if_needed(built, text, seed)
-            found = alone if found is None or alone.is_whole else found
-    if found is None:
-        assert first is not None
-        raise first
-    return found
+    """Capture one call, without gradients unless for training."""
+    return _call(built, wanted, {}, seed, training=True) if training else _read_if_needed(built, wanted, seed)
 
 
 def _read_if_needed(built: Built, wanted: Sequence[WantedInput], seed: int) -> Capture:

@@ -86,6 +86,8 @@ FACTS = (
     Fact(name="grid", default=16),
     Fact(name="patch", keys=("patch_size",), default=14),
     Fact(name="merged_side", keys=("patch_size",), default=14, scale=2),
+    Fact(name="merge", keys=("spatial_merge_size", "merge_size"), default=2),
+    Fact(name="picture_id", keys=("image_token_id", "image_token_index"), default=3),
     Fact(name="encoder_hidden", keys=("encoder_hidden_size",), default=1408),
     Fact(name="state", keys=("state_dim",), default=17),
     Fact(name="action", keys=("act_dim",), default=4),
@@ -111,6 +113,7 @@ FACTS = (
 PRODUCTS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("patches", ("grid", "grid"), ()),
     ("patch_values", ("channels", "temporal", "patch", "patch"), ()),
+    ("places", ("grid", "grid"), ("merge", "merge")),
     ("plain_patch_values", ("channels", "patch", "patch"), ()),
     ("strip", ("grid", "grid", "patch"), ()),
     ("film_patches", ("video", "image_height", "image_width"), ("tubelet", "patch", "patch")),
@@ -122,6 +125,7 @@ UNIT = '{"kind":"uniform","low":0.0,"high":1.0}'
 ONES = '{"kind":"ones"}'
 ZEROS = '{"kind":"zeros"}'
 IDS = '{"kind":"integers","low":0,"high":"vocab"}'
+PLACED = '{"kind":"placed","length":"text","count":"places","token":"picture_id"}'
 GRID = '{"kind":"literal","data":[1,"grid","grid"]}'
 
 
@@ -193,6 +197,12 @@ _TEXT = (
     InputRule(name="decoder_input_ids", shape=("batch", "decoder", 9), dtype="int64", init=IDS, families=("dia",)),
     InputRule(name="input_ids", shape=("batch", "scan"), dtype="int64", init=IDS, families=_SCANS),
     InputRule(name="attention_mask", shape=("batch", "scan"), dtype="int64", init=ONES, families=("jamba", "zamba")),
+    # places for a picture's features, then text; which is where is looked up in the two others
+    InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw", "mm_token_type_ids")),
+    InputRule(name="mm_token_type_ids", shape=_LINE, dtype="int64", given=("image_grid_thw",),
+              init='{"kind":"first","length":"text","count":"places"}'),
+    InputRule(name="position_ids", shape=(3, "batch", "text"), dtype="int64",
+              given=("image_grid_thw", "mm_token_type_ids"), init='{"kind":"arange","start":0,"step":1}'),
     InputRule(name="input_ids", shape=("batch", "text", 9), dtype="int64", init=IDS, families=("higgs_audio_v3*",)),
     InputRule(name="input_ids", shape=_LINE, dtype="int64", init=IDS),
     InputRule(name="attention_mask", init="", modalities=("state-space",)),
@@ -357,6 +367,6 @@ RULES = (*_TEXT, *_PACKED, *_PICTURES, *_SOUNDS, *_SERIES)
 """The first rule that holds for an argument of `forward` gives its value."""
 MEDIA = (
     "pixel_*", "image_*", "video_*", "high_res_*", "aspect_ratio_*", "spatial_shapes", "input_features*",
-    "input_values", "feature_attention_mask", "mm_token_type_ids", "audio_*", "flattened_patches",
+    "input_values", "feature_attention_mask", "mm_token_type_ids", "position_ids", "audio_*", "flattened_patches",
 )  # fmt: skip
 """Arguments that a model which also takes input_ids can do without: the second call, where the first fails."""

@@ -101,7 +101,14 @@ def _first(length: int, count: int) -> list[int]:
     return [int(place < count) for place in range(length)]
 
 
-_WRITTEN: dict[str, Callable[..., list[int]]] = {"lattice": _lattice, "sentence": _sentence, "first": _first}
+def _placed(length: int, count: int, token: int) -> list[int]:
+    """Tokens of which the first stand for parts of a picture."""
+    return [*(token for _ in range(count)), *(3 + k for k in range(length - count))]
+
+
+_WRITTEN: dict[str, Callable[..., list[int]]] = {
+    "lattice": _lattice, "sentence": _sentence, "first": _first, "placed": _placed,
+}  # fmt: skip
 """Kinds of the tables that stand for a literal."""
 
 

@@ -6,6 +6,7 @@
 |-----------------------------|-----------------------------------------------------------|-----------------------|
 | fake weights, Dynamo        | first                                                     | fake, dynamo-eval     |
 | fake weights, recorded      | if Dynamo fails in any way but by time or memory          | fake, record-eval     |
+| both once more, text alone  | if a model of text and pictures or sounds failed so far   | as above              |
 | real weights, Dynamo        | if building under fake weights failed                     | real, dynamo-eval     |
 | real weights, recorded      | if recording needs a value that depends on weights        | real, record-...      |
 | scaled weights, recorded    | the same, where the real ones are too large               | scaled, record-...    |
@@ -16,14 +17,15 @@ with fake weights, which says most about the architecture, or of the first where
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from extract.admission import GIB
-from extract.build import FAKE, REAL, build_model, parameter_bytes
+from extract.build import FAKE, REAL, Built, build_model, parameter_bytes
 from extract.capture import Capture, Piece, capture
 from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, GraphBreakError, failure_kind, step
 from extract.initialisers import describe_placeholders
-from extract.inputs import wanted_inputs
+from extract.inputs import WantedInput, wanted_inputs, without_media
 from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
@@ -70,20 +72,40 @@ class Traced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """A model that was built, and what it is called with."""
+
+    built: Built
+    wanted: tuple[WantedInput, ...]
+
+    @property
+    def has_media(self) -> bool:
+        """Whether the model takes a text, and pictures or sounds that it can do without."""
+        return len(without_media(self.wanted)) < len(self.wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One line of the table above."""
 
     row: ModelConfig
     rung: str
     mode: str
+    alone: bool = False
+    """Whether a text goes in without pictures and sounds."""
 
-    def run(self, config: ClimbConfig) -> Traced:
-        """Build, capture and lift; raises what any of these does, GraphBreakError if there is no whole graph."""
+    def prepare(self, config: ClimbConfig) -> Ready:
+        """Build the model and say what goes in."""
         with step(BUILD):
             built = build_model(self.row, rung=FAKE if self.rung == FAKE else REAL, seed=config.seed)
         with step(FORWARD):
             built, wanted = enter(config.point, built, wanted_inputs(built.model, self.row))
-        mode = self.mode
+        return Ready(built=built, wanted=wanted)
+
+    def run(self, ready: Ready, config: ClimbConfig) -> Traced:
+        """Capture and lift; raises what any of these does, GraphBreakError if there is no whole graph."""
+        built, mode = ready.built, self.mode
+        wanted = without_media(ready.wanted) if self.alone else ready.wanted
         built.model.train(config.training)
         if mode == DYNAMO:
             captured = capture(built, wanted, seed=config.seed, training=config.training)
@@ -106,31 +128,61 @@ class Attempt:
 
 def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
     """The graphs of the first attempt that succeeds."""
-    attempt: Attempt | None = Attempt(row=row, rung=FAKE, mode=DYNAMO)
     shown: Exception | None = None
-    while attempt is not None:
+    failed: list[_Failed] = []
+    for attempt in _attempts(row, config, failed):
+        has_media = False
         try:
-            return attempt.run(config)
+            ready = attempt.prepare(config)
+            has_media = ready.has_media
+            return attempt.run(ready, config)
         except LIBRARY_ERRORS as error:
-            failed = error
-        if shown is None or (attempt.rung == FAKE and failure_kind(shown) not in MISFITS):
-            shown = failed
-        attempt = _following(attempt, failure_kind(failed), row, config)
+            failed.append(_Failed(attempt=attempt, kind=failure_kind(error), has_media=has_media))
+            tells = attempt.rung == FAKE and not attempt.alone
+            if shown is None or (tells and failure_kind(shown) not in MISFITS):
+                shown = error
     assert shown is not None
     raise shown
 
 
-def _following(attempt: Attempt, kind: FailureKind, row: ModelConfig, config: ClimbConfig) -> Attempt | None:
-    """The attempt that may cure what stopped another, if there is one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failed:
+    """What became of an attempt."""
+
+    attempt: Attempt
+    kind: FailureKind
+    has_media: bool
+
+
+def _attempts(row: ModelConfig, config: ClimbConfig, failed: list[_Failed]) -> Iterator[Attempt]:
+    """What is tried in turn; the caller keeps what failed."""
+    light = Attempt(row=row, rung=FAKE, mode=DYNAMO)
     if config.training:
-        return None
-    if attempt.mode == DYNAMO and kind in RECORDABLE:
-        return replace(attempt, mode=RECORDED)
-    if attempt.rung == FAKE and attempt.mode == DYNAMO and kind is FailureKind.BUILD_ERROR:
-        return _weighted(row, DYNAMO, config)
-    if attempt.rung == FAKE and kind in WEIGHTED:
-        return _weighted(row, RECORDED, config)
-    return None
+        yield light
+        return
+    yield from _calls(light, failed)
+    kinds = {item.attempt.mode: item.kind for item in failed if not item.attempt.alone}
+    heavy = None
+    if kinds[DYNAMO] is FailureKind.BUILD_ERROR:
+        heavy = _weighted(row, DYNAMO, config)
+    elif kinds.get(RECORDED) in WEIGHTED:
+        heavy = _weighted(row, RECORDED, config)
+    if heavy is not None:
+        yield from _calls(heavy, failed)
+
+
+def _calls(attempt: Attempt, failed: list[_Failed]) -> Iterator[Attempt]:
+    """A call with everything, then one with the text alone."""
+    yield from _ways(attempt, failed)
+    if failed[-1].has_media:
+        yield from _ways(replace(attempt, alone=True), failed)
+
+
+def _ways(attempt: Attempt, failed: list[_Failed]) -> Iterator[Attempt]:
+    """A call as wanted, then recorded where that may cure what stopped Dynamo."""
+    yield attempt
+    if attempt.mode == DYNAMO and failed[-1].kind in RECORDABLE:
+        yield replace(attempt, mode=RECORDED)
 
 
 def _weighted(row: ModelConfig, mode: str, config: ClimbConfig) -> Attempt | None:

@@ -15,7 +15,7 @@ not known, and NotRepresentable for a tensor that no recorded call made.
 import operator
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from extract.build import Built, fake_scope
 from extract.capture import Capture, Piece, as_literal, is_readable
-from extract.failures import CAPTURE, LIBRARY_ERRORS, step
-from extract.inputs import WantedInput, without_media
+from extract.failures import CAPTURE, step
+from extract.inputs import WantedInput
 from extract.known import ALIKE, Known
 from extract.patches import as_compiled, broadcast_masks, idle_conversions, told_arrays
 from passbench.inputs import value_of
@@ -80,22 +80,10 @@ class _Origin:
 
 
 def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Recorded:
-    """Call the model once in inference mode and record it; with the text alone where pictures or sounds do not fit.
+    """Call the model once in inference mode and record it.
 
     Where the forward read values of inputs or weights, inputs of whole numbers get them as their initialisers.
     """
-    text = without_media(tuple(wanted))
-    try:
-        return _record(built, wanted, seed)
-    except LIBRARY_ERRORS as error:
-        first = error
-    if len(text) < len(wanted):
-        with suppress(*LIBRARY_ERRORS):
-            return _record(built, text, seed)
-    raise first
-
-
-def _record(built: Built, wanted: Sequence[WantedInput], seed: int) -> Recorded:
     torch.manual_seed(seed)
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}

@@ -4,23 +4,17 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 
-from extract.build import Built
-from extract.capture import capture
 from extract.configs import ConfigsConfig, resolve_configs
-from extract.inputs import WantedInput, dense_stride
 from extract.models import LICENSE
-from extract.record import record
 from extract.trace import TraceConfig, trace
-from schemas.graph import TensorSpec
-from schemas.rows import GraphRecord, ModelConfig, ModelRef, NumericCheck, Text
+from schemas.rows import Failure, GraphRecord, ModelConfig, ModelRef, NumericCheck, Text
 
 pytestmark = pytest.mark.torch
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
 
 
-def traced(name: str, modality: str, **changes) -> GraphRecord:
+def attempted(name: str, modality: str, **changes) -> GraphRecord | Failure:
     ref = ModelRef(
         model=name, source="installed", name=name, revision="r", library="transformers", family=name.split("/")[0],
         modality=modality, pipeline_tag="", license=LICENSE, gated=False, downloads=0, tags=(),
@@ -30,7 +24,18 @@ def traced(name: str, modality: str, **changes) -> GraphRecord:
     for key, value in changes.items():
         settings[key] = {**settings[key], **value} if isinstance(value, dict) and settings.get(key) else value
     (found,) = trace(replace(row, config=Text(json.dumps(settings))), TraceConfig())
+    return found
+
+
+def traced(name: str, modality: str, **changes) -> GraphRecord:
+    found = attempted(name, modality, **changes)
     assert isinstance(found, GraphRecord), found
+    return found
+
+
+def failed(name: str, modality: str = "multimodal", **changes) -> Failure:
+    found = attempted(name, modality, **changes)
+    assert isinstance(found, Failure), found
     return found
 
 
@@ -71,45 +76,23 @@ def test_packed_patches_with_their_shapes():
     assert {(1, 256, 768), (1, 2)} <= set(inputs(found).values())
 
 
-class TextOrMore(torch.nn.Module):
-    """Reads a text; refuses pictures of an odd height."""
-
-    def forward(self, input_ids, pixel_values=None):
-        if pixel_values is not None and pixel_values.shape[-1] % 2:
-            raise ValueError("odd")
-        found = input_ids * 2
-        return found if pixel_values is None else found + pixel_values.sum()
+TEXT = {**SMALL, "num_key_value_heads": 2, "vocab_size": 99}
+PICTURE = {**SMALL, "image_size": 28, "patch_size": 14, "projection_dim": 32}
 
 
-@pytest.mark.parametrize(("side", "names"), [(4, {"input_ids", "pixel_values"}), (3, {"input_ids"})])
-def test_a_model_that_fails_with_pictures_is_called_with_its_text(side: int, names: set[str]):
-    def given(name: str, shape: tuple[int, ...], dtype: str, init: str) -> WantedInput:
-        spec = TensorSpec(dtype=dtype, shape=shape, stride=dense_stride(shape), device="cpu")
-        return WantedInput(name=name, spec=spec, init=init, optional=name == "pixel_values")
-
-    wanted = (
-        given("input_ids", (1, 8), "int64", '{"kind":"ones"}'),
-        given("pixel_values", (1, 3, side, side), "float32", '{"kind":"zeros"}'),
-    )
-    found = capture(Built(model=TextOrMore().eval(), mode=None), wanted)
-    assert found.is_whole and set(found.inputs.values()) == names
+def test_a_model_that_fails_with_pictures_is_called_with_its_text():
+    found = traced("llava/LlavaModel", "multimodal", text_config=TEXT, vision_config=PICTURE, image_token_index=3,
+                   vision_feature_layer=99)  # fmt: skip
+    assert inputs(found) == {"l_kwargs_input_ids_": (1, 128), "l_kwargs_attention_mask_": (1, 128)}
 
 
-class NeedsBoth(torch.nn.Module):
-    """Needs pictures with its text, of an even height."""
-
-    def forward(self, input_ids, pixel_values=None):
-        if pixel_values is None:
-            raise ValueError("no pictures")
-        raise ValueError("odd pictures")
+def test_pictures_are_recorded_rather_than_left_out_where_only_dynamo_fails():
+    found = traced("llava_next/LlavaNextModel", "multimodal", text_config=TEXT, vision_config=PICTURE,
+                   image_token_index=3, image_grid_pinpoints=[[28, 56]])  # fmt: skip
+    assert found.capture.startswith("record") and (1, 3, 3, 28, 28) in inputs(found).values()
 
 
-def test_the_first_call_tells_why_where_the_text_alone_fails_too():
-    spec = TensorSpec(dtype="int64", shape=(1, 4), stride=(4, 1), device="cpu")
-    wanted = (
-        WantedInput(name="input_ids", spec=spec, init='{"kind":"ones"}'),
-        WantedInput(name="pixel_values", spec=spec, init='{"kind":"ones"}', optional=True),
-    )
-    for call in (capture, record):
-        with pytest.raises(Exception, match="odd pictures"):
-            call(Built(model=NeedsBoth(), mode=None), wanted)
+def test_the_call_with_everything_tells_why_where_the_text_alone_fails_too():
+    found = failed("llava/LlavaModel", text_config={**TEXT, "num_key_value_heads": 3}, vision_config=PICTURE,
+                   vision_feature_layer=99)  # fmt: skip
+    assert "index out of range" in found.message

@@ -9,7 +9,7 @@ from schemas.rows import ModelConfig, Text
 
 pytestmark = pytest.mark.plain
 KINDS = {"normal", "uniform", "integers", "bool", "zeros", "ones", "constant", "arange", "literal"}
-KINDS |= {"lattice", "sentence", "first"}
+KINDS |= {"lattice", "sentence", "first", "placed"}
 SIZES = {name for fact in FACTS for name in (fact.name, f"{fact.name}_height", f"{fact.name}_width")}
 SIZES |= {name for name, _, _ in PRODUCTS}
 
