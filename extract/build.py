@@ -28,7 +28,7 @@ from extract.configs import transformers_config
 from extract.failures import LIBRARY_ERRORS
 from extract.files import build_file
 from extract.parts import with_call
-from extract.patches import idle_conversions, no_rejection_sampling
+from extract.patches import idle_conversions, no_rejection_sampling, replaced
 from extract.zoos import build_diffusers, build_torchvision
 from schemas.rows import ModelConfig
 
@@ -155,14 +155,22 @@ def _construct_transformers(row: ModelConfig, settings: dict[str, Any]) -> torch
 
 def _install_capture_hooks(model: torch.nn.Module) -> None:
     """Install the hooks that collect hidden states now: heads of backbones do so in their first call, under a lock
-    that Dynamo cannot enter. Without a request for hidden states the hooks do nothing and the graph is the same."""
+    that Dynamo cannot enter. Without a request for hidden states the hooks do nothing and the graph is the same. A
+    part that has its hooks from its constructor gets none from the whole: it would collect every state twice."""
     try:
         from transformers.utils import output_capturing
     except ImportError:
         return
-    for module in model.modules():
-        if hasattr(module, "config") and output_capturing._CAN_RECORD_REGISTRY.get(module):
-            output_capturing.maybe_install_capturing_hooks(module)
+    kept = output_capturing.install_all_output_capturing_hooks
+
+    def once(part: torch.nn.Module, prefix: str | None = None) -> None:
+        if not getattr(part, "_output_capturing_hooks_installed", False):
+            kept(part, prefix)
+
+    with replaced(output_capturing, "install_all_output_capturing_hooks", once):
+        for module in model.modules():
+            if hasattr(module, "config") and output_capturing._CAN_RECORD_REGISTRY.get(module):
+                output_capturing.maybe_install_capturing_hooks(module)
 
 
 def apply_settings(config: Any) -> None:

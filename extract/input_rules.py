@@ -264,6 +264,9 @@ _PICTURES = (
     InputRule(name="pixel_values_videos", shape=_FILM, families=_VIDEO),
     InputRule(name="pixel_values_videos", shape=_FILM, needed=True),
     InputRule(name="pixel_values_videos", init="", given=("pixel_values",)),
+    # a line of a text, as high as gives features of height one
+    InputRule(name="pixel_values", shape=("batch", "channels", 48, 320), classes=("PPOCRV5ServerRecFor*",)),
+    InputRule(name="pixel_values", shape=("batch", "channels", 96, 320), classes=("PPOCRV5MobileRecFor*",)),
     InputRule(name="pixel_values", shape=("batch", "channels", "detection_image_height", "detection_image_width"),
               modalities=("detection",)),
     InputRule(name="pixel_values", shape=("batch", 2, "channels", "image_height", "image_width"),

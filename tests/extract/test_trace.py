@@ -91,6 +91,12 @@ def test_drop_path_constructor_that_reads_linspace_back():
     assert data is not None and int(data.max()) == (2 * 7 - 1) ** 2 - 1
 
 
+def test_a_backbone_that_collects_its_states_itself_collects_each_once():
+    model = build_model(config("pp_ocrv5_mobile_rec/PPOCRV5MobileRecModel")).model
+    hooks = [len(m._forward_hooks) for m in model.modules() if type(m).__name__ == "PPLCNetV3Block"]
+    assert hooks == [1] * 5
+
+
 def test_timm_network_with_running_statistics():
     found = only(config("timm/resnet18", modality="vision-conv", family="resnet"))
     assert isinstance(found, GraphRecord) and found.numeric is NumericCheck.EQUAL
