@@ -147,6 +147,8 @@ class InputRule:
     given: tuple[str, ...] = ()
     needed: bool = False
     """Whether only an argument without a default gets it."""
+    passed_on: bool = False
+    """Whether it is given too where `forward` does not name it, but passes further keywords on to a part that does."""
 
     def holds(self, row: ModelConfig, names: tuple[str, ...], needed: bool) -> bool:
         """Whether the rule is about this architecture, whose `forward` takes `names` and demands this one or not."""
@@ -226,7 +228,11 @@ _TEXT = (
     InputRule(name="query_embeds", shape=("batch", "queries", "hidden"), needed=True),
     # where they are not given, their number depends on the weights of a model of its own
     InputRule(name="patch_lengths", shape=("batch", 32), dtype="int64", init='{"kind":"constant","value":4}',
-              families=("blt",)),
+              families=("blt",), passed_on=True),
+    InputRule(name="global_attention_mask", shape=_LINE, dtype="int64", classes=("LongformerForQuestionAnswering",),
+              init='{"kind":"first","length":"text","count":"scan"}'),
+    InputRule(name="global_attention_mask", shape=("batch", 2, "text"), dtype="int64", init=ZEROS,
+              classes=("LongformerForMultipleChoice",)),
     InputRule(name="marks", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[32,64,96,128]}'),
     InputRule(name="num_options", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[2,2,2,2]}'),
     InputRule(name="question_type_ids", shape=("batch", 4), dtype="int64", init=ZEROS),
@@ -265,7 +271,8 @@ _PICTURES = (
     InputRule(name="pixel_values_videos", shape=_FILM, needed=True),
     InputRule(name="pixel_values_videos", init="", given=("pixel_values",)),
     # a line of a text, as high as gives features of height one
-    InputRule(name="pixel_values", shape=("batch", "channels", 48, 320), classes=("PPOCRV5ServerRecFor*",)),
+    InputRule(name="pixel_values", shape=("batch", "channels", 48, 320),
+              classes=("PPOCRV5ServerRecFor*", "PPOCRV6*RecFor*")),
     InputRule(name="pixel_values", shape=("batch", "channels", 96, 320), classes=("PPOCRV5MobileRecFor*",)),
     InputRule(name="pixel_values", shape=("batch", "channels", "detection_image_height", "detection_image_width"),
               modalities=("detection",)),

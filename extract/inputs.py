@@ -42,11 +42,15 @@ def wanted_inputs(model: torch.nn.Module, row: ModelConfig) -> tuple[WantedInput
     if known is not None:
         return known
     facts = facts_of(json.loads(row.config), getattr(model, "config", None), family=row.family)
+    parameters = signature_of(model).parameters
     signature = {
         name: parameter.default is inspect.Parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        for name, parameter in signature_of(model).parameters.items()
+        for name, parameter in parameters.items()
     }
     names = tuple(signature)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+        further = [rule.name for rule in RULES if rule.passed_on and rule.holds(row, names, needed=False)]
+        signature |= {name: False for name in further if name not in signature}
     found = []
     for name, needed in signature.items():
         rule = next((rule for rule in RULES if rule.name == name and rule.holds(row, names, needed)), None)

@@ -66,6 +66,12 @@ def test_region_features_have_their_own_rule():
     assert {(1, 36, 2048), (1, 36, 4)} <= set(inputs(found).values())
 
 
+def test_a_question_has_its_global_tokens():
+    found = traced("longformer/LongformerForQuestionAnswering", "text-encoder", **SMALL, attention_window=[32],
+                   vocab_size=99)  # fmt: skip
+    assert list(inputs(found).values()) == [(1, 128)] * 3 and found.numeric is NumericCheck.EQUAL
+
+
 def test_series_have_their_own_rule():
     found = traced("patchtst/PatchTSTModel", "other", num_hidden_layers=1, d_model=16, ffn_dim=16)
     assert next(iter(inputs(found).values())) == (1, 32, 1)

@@ -13,6 +13,7 @@ from extract.configs import ConfigsConfig, resolve_configs
 from extract.initialisers import describe
 from extract.inputs import facts_of, wanted_inputs
 from extract.models import LICENSE
+from extract.parts import signature_of
 from extract.trace import TraceConfig, failure_kind, trace
 from passbench.inputs import value_of
 from schemas.fx import spec_of
@@ -153,6 +154,13 @@ def test_inputs_follow_the_signature():
     row = config("bert/BertModel", **TINY)
     found = wanted_inputs(build_model(row).model, row)
     assert [(item.name, item.spec.shape) for item in found] == [("input_ids", (1, 128)), ("attention_mask", (1, 128))]
+
+
+def test_an_argument_that_is_passed_on_unnamed_is_given_too():
+    row = config("blt/BltForCausalLM", modality="text-decoder", family="blt")
+    built = build_model(row)
+    assert "patch_lengths" not in signature_of(built.model).parameters
+    assert "patch_lengths" in [item.name for item in wanted_inputs(built.model, row)]
 
 
 @pytest.mark.parametrize(
