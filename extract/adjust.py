@@ -166,6 +166,23 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
         for families, prefix in (("qwen4_exp_text", ""), ("qwen4_exp", "text_config."))
         for name, value in (("n_heads", 16), ("kv_heads", 1), ("head_dim", 256), ("budget", 64), ("compress_ratio", 4))
     ),
+    *(
+        _set(families, f"{prefix}vision_config.{key}", width, "as wide as its default text model")
+        for families, prefix, key, width in (
+            ("cohere_compass", "", "out_hidden_size", 8192), ("cosmos3_omni", "", "out_hidden_size", 4096),
+            ("glm5_next", "", "out_hidden_size", 4096), ("glm_ocr", "", "out_hidden_size", 1024),
+            ("qwen2_vl", "", "hidden_size", 8192), ("qwen2_5_vl", "", "out_hidden_size", 8192),
+            ("qwen3_vl", "", "out_hidden_size", 4096), ("qwen3_vl_moe", "", "out_hidden_size", 2048),
+            ("qwen3_5", "", "out_hidden_size", 4096), ("qwen3_5_moe", "", "out_hidden_size", 2048),
+            ("qwen4_exp", "", "out_hidden_size", 2048), ("qwen3_omni_moe_thinker", "", "out_hidden_size", 2048),
+            ("qwen3_omni_moe", "thinker_config.", "out_hidden_size", 2048),
+        )
+    ),
+    *(
+        _set(families, f"{prefix}{name}_token_id", 1000 + place, "its default is none of its text model's tokens")
+        for families, prefix in (("qwen3_omni_moe_thinker", ""), ("qwen3_omni_moe", "thinker_config."))
+        for place, name in enumerate(("image", "video", "audio"))
+    ),
     _set("reformer", "is_decoder", True, "a language model is a decoder", "*LMHead"),
     _set("sapiens2", "head_config", {"upsample_out_channels": [512, 256], "conv_out_channels": [256, 256]},
          "a head without layers is refused", "*For*"),

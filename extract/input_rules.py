@@ -87,6 +87,8 @@ FACTS = (
     Fact(name="patch", keys=("patch_size",), default=14),
     Fact(name="merged_side", keys=("patch_size",), default=14, scale=2),
     Fact(name="merge", keys=("spatial_merge_size", "merge_size"), default=2),
+    # eight lines of eight, each with its end, between a begin and an end
+    Fact(name="framed_places", default=74),
     Fact(name="picture_id", keys=("image_token_id", "image_token_index"), default=3),
     Fact(name="encoder_hidden", keys=("encoder_hidden_size",), default=1408),
     Fact(name="state", keys=("state_dim",), default=17),
@@ -200,7 +202,13 @@ _TEXT = (
     InputRule(name="input_ids", shape=("batch", "scan"), dtype="int64", init=IDS, families=_SCANS),
     InputRule(name="attention_mask", shape=("batch", "scan"), dtype="int64", init=ONES, families=("jamba", "zamba")),
     # places for a picture's features, then text; which is where is looked up in the two others
+    InputRule(name="input_ids", shape=_LINE, dtype="int64", families=("hunyuan_vl",), given=("image_grid_thw",),
+              init='{"kind":"placed","length":"text","count":"framed_places","token":"picture_id"}'),
+    InputRule(name="position_ids", shape=(4, "batch", "text"), dtype="int64", families=("hunyuan_vl",),
+              given=("image_grid_thw",), init='{"kind":"arange","start":0,"step":1}'),
     InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw", "mm_token_type_ids")),
+    InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw",),
+              families=("qwen3_omni_moe*",)),
     InputRule(name="mm_token_type_ids", shape=_LINE, dtype="int64", given=("image_grid_thw",),
               init='{"kind":"first","length":"text","count":"places"}'),
     InputRule(name="position_ids", shape=(3, "batch", "text"), dtype="int64",

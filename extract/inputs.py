@@ -107,7 +107,8 @@ def _first(length: int, count: int) -> list[int]:
 
 def _placed(length: int, count: int, token: int) -> list[int]:
     """Tokens of which the first stand for parts of a picture."""
-    return [*(token for _ in range(count)), *(3 + k for k in range(length - count))]
+    text = [number for number in range(3, 4 + length - count) if number != token]
+    return [*(token for _ in range(count)), *text[: length - count]]
 
 
 _WRITTEN: dict[str, Callable[..., list[int]]] = {

@@ -61,6 +61,18 @@ def test_pictures_and_text_go_in_together():
     assert (1, 128) in inputs(found).values() and (1, 3, 28, 28) in inputs(found).values()
 
 
+def test_a_text_has_places_for_its_picture():
+    found = traced(
+        "qwen3_vl/Qwen3VLModel", "multimodal", text_config={**SMALL, "num_key_value_heads": 2, "vocab_size": 99},
+        vision_config={**SMALL, "depth": 1, "num_heads": 2, "out_hidden_size": 32, "deepstack_visual_indexes": [0]},
+        image_token_id=7,
+    )  # fmt: skip
+    assert found.numeric is NumericCheck.EQUAL and found.capture == "dynamo-eval"
+    assert {(1, 128), (3, 1, 128), (256, 1536), (1, 3)} <= set(inputs(found).values())
+    texts = [json.loads(init).get("data", []) for init in found.graph.inits]
+    assert [7] * 64 + [*range(3, 7), *range(8, 68)] in texts
+
+
 def test_region_features_have_their_own_rule():
     found = traced("lxmert/LxmertModel", "multimodal", **SMALL, l_layers=1, x_layers=1, r_layers=1, vocab_size=99)
     assert {(1, 36, 2048), (1, 36, 4)} <= set(inputs(found).values())
