@@ -67,6 +67,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("beit", "out_indices", [3, 5, 7, 11], "segmentation asks for four features", "*Segmentation"),
     _set("big*bird*", "block_size", 8, "with blocks of 64 a text of 128 tokens is too short for sparse attention"),
     _set("blip-2", "image_token_id", 50265, "no default; that of its published models, a token beyond the text's"),
+    _set("blip-2", "qformer_config.use_qformer_text_input", True, "it reads a text", "Blip2ForImageTextRetrieval"),
     _set("chameleon", "vocabulary_map", {"<image>": 8711, **{f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCD")}},
          "the map of image tokens has no default; its entries shape no operation"),
     _set("cohere_compass", "text_config.rope_parameters", _ROPE, "rotary settings are read by layer type"),

@@ -243,6 +243,8 @@ _TEXT = (
               classes=("LongformerForMultipleChoice",)),
     InputRule(name="marks", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[32,64,96,128]}'),
     InputRule(name="num_options", shape=("batch", 4), dtype="int64", init='{"kind":"literal","data":[2,2,2,2]}'),
+    InputRule(name="question_positions", shape=("batch", 4), dtype="int64", classes=("SplinterForPreTraining",),
+              init='{"kind":"literal","data":[32,64,96,112]}'),
     InputRule(name="question_type_ids", shape=("batch", 4), dtype="int64", init=ZEROS),
 )  # fmt: skip
 _PACKED = (

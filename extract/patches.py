@@ -17,10 +17,14 @@ Reads and writes nothing.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import lru_cache
+from types import CellType
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+
+_Cached = type(lru_cache(int))
 
 
 @contextmanager
@@ -114,3 +118,24 @@ def told_arrays(tell: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
 
     with replaced(torch, "from_numpy", from_numpy), replaced(torch, "IntTensor", Legacy("IntTensor", (), {})):
         yield
+
+
+def forget_cached() -> None:
+    """Clear what functions of transformers' models have cached: a tensor of an earlier call is none of this one."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("transformers.models.") and "modeling" in name:
+            for owner in (module, *(item for item in vars(module).values() if isinstance(item, type))):
+                for value in list(vars(owner).values()):
+                    _clear(value)
+
+
+def _clear(value: Any) -> None:
+    """Clear the cache of a function, or of the one that it wraps."""
+    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or () if _is_filled(cell)]
+    for found in (value, *cells):
+        if isinstance(found, _Cached):
+            found.cache_clear()
+
+
+def _is_filled(cell: Any) -> bool:
+    return cell != CellType()

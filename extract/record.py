@@ -31,7 +31,7 @@ from extract.capture import Capture, Piece, as_literal, is_readable
 from extract.failures import CAPTURE, step
 from extract.inputs import WantedInput
 from extract.known import ALIKE, Known
-from extract.patches import as_compiled, broadcast_masks, idle_conversions, told_arrays
+from extract.patches import as_compiled, broadcast_masks, forget_cached, idle_conversions, told_arrays
 from passbench.inputs import value_of
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
 
@@ -85,6 +85,7 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     Where the forward read values of inputs or weights, inputs of whole numbers get them as their initialisers.
     """
     torch.manual_seed(seed)
+    forget_cached()
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     recorder = _Recorder(built, arguments)

@@ -198,6 +198,17 @@ def test_tensors_of_a_legacy_constructor_are_constants():
     assert found.reads == () and names(found) == ["getitem", "getitem", "mul"]
 
 
+def test_what_a_function_of_a_model_cached_in_an_earlier_call_is_made_again():
+    from transformers.models.dinov3_vit import modeling_dinov3_vit as module_of_model
+
+    def forward(self, x):
+        centers = module_of_model.get_patches_center_coordinates(2, 2, dtype=x.dtype, device=x.device)
+        return x.T @ centers[:2]
+
+    for built in (real(lambda: module(forward)), fake(lambda: module(forward))):
+        assert admitted(built, X).reads == ()
+
+
 def test_a_tensor_from_nowhere_is_refused():
     secret = torch.randn(4)
     with pytest.raises(NotRepresentable, match="no recorded call made a tensor"):
