@@ -13,6 +13,7 @@ stacks of layers to two; a shrunk configuration that fails is traced again in fu
 | transformers_types | share of the model types with a base class whose base class gives an admitted graph          |
 | transformers_heads | share of (model type, head class) pairs of all task mappings                                 |
 | timm, torchvision, diffusers | share of the listed architectures                                                  |
+| torch_geometric, torchaudio, ultralytics | as above; null where the library is not installed                      |
 | unknown_failures   | share of the failures that are of kind "unknown"                                             |
 | numeric_checked    | share of the admitted graphs that were run, rebuilt against traced                           |
 | numeric_equal      | share of those whose outputs are equal bit for bit                                           |
@@ -42,12 +43,13 @@ from data.pool import ChildPool
 from extract import models as listing
 from extract.catalog import load_catalog
 from extract.configs import ConfigsConfig, resolve_configs
+from extract.further_zoos import ZOOS
 from extract.scale import BY_LAYER
 from schemas.arrow import to_table
 from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Text, content_id
 
 TYPES, HEADS = "transformers_types", "transformers_heads"
-GROUPS = (TYPES, HEADS, "timm", "torchvision", "diffusers")
+GROUPS = (TYPES, HEADS, "timm", "torchvision", "diffusers", *ZOOS)
 LAYERS = frozenset({
     "num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "num_encoder_layers",
     "num_decoder_layers", "num_attention_layers", "num_block_layers", "encoder_num_layers", "decoder_num_layers",
@@ -87,6 +89,7 @@ def list_groups() -> dict[str, list[ModelRef]]:
         "timm": listing.list_timm(catalog),
         "torchvision": listing.list_torchvision(),
         "diffusers": listing.list_diffusers(catalog),
+        **{library: listing.list_zoo(library) for library in ZOOS},
     }
 
 

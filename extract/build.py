@@ -27,6 +27,7 @@ from torch.utils import _pytree as pytree
 from extract.configs import transformers_config
 from extract.failures import LIBRARY_ERRORS
 from extract.files import build_file
+from extract.further_zoos import ZOOS
 from extract.parts import with_call
 from extract.patches import idle_conversions, no_rejection_sampling, replaced
 from extract.zoos import build_diffusers, build_torchvision
@@ -192,7 +193,7 @@ def _construct_timm(row: ModelConfig, settings: dict[str, Any]) -> torch.nn.Modu
 
 _CONSTRUCTORS = {
     "transformers": _construct_transformers, "timm": _construct_timm, "torchvision": build_torchvision,
-    "diffusers": build_diffusers, "files": build_file,
+    "diffusers": build_diffusers, "files": build_file, **{library: zoo.build for library, zoo in ZOOS.items()},
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from extract.adjust import adjustments
 from extract.failures import LIBRARY_ERRORS, failure_row
 from extract.files import file_config
+from extract.further_zoos import ZOOS
 from extract.zoos import diffusers_config, torchvision_config
 from schemas.rows import ConfigLink, Failure, FailureKind, ModelConfig, ModelRef, Text, content_id
 
@@ -213,5 +214,5 @@ def _of_repository(row: ModelRef) -> tuple[str, str]:
 
 _RESOLVERS = {
     "transformers": _transformers_default, "timm": _timm_default, "torchvision": torchvision_config,
-    "diffusers": diffusers_config,
+    "diffusers": diffusers_config, **{library: zoo.config for library, zoo in ZOOS.items()},
 }  # fmt: skip

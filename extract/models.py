@@ -24,6 +24,7 @@ from pathlib import Path
 
 from extract.catalog import OTHER, STRATA, Catalog, load_catalog, place
 from extract.files import list_files
+from extract.further_zoos import ZOOS, missing
 from extract.zoos import LICENSES, diffusers_family, diffusers_names, group_of, torchvision_names
 from schemas.rows import Failure, ModelRef, content_id
 
@@ -89,6 +90,7 @@ def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
     if "installed" in config.sources:
         catalog = load_catalog()
         pool = [*list_transformers(catalog), *list_timm(catalog), *list_torchvision(), *list_diffusers(catalog)]
+        pool += [row for library in ZOOS for row in list_zoo(library)]
         yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
 
 
@@ -104,6 +106,7 @@ def select_models(pool: Sequence[ModelRef], patterns: Sequence[str]) -> list[Mod
         if not any(matches(row.name, pattern) for row in pool):
             raise ValueError(
                 f"no model is named {pattern!r}{_suggestion(pool, pattern)}; a selection is a glob on names"
+                f"{missing(pattern)}"
             )
     return [row for row in pool if any(matches(row.name, pattern) for pattern in patterns)]
 
@@ -266,3 +269,13 @@ def list_diffusers(catalog: Catalog) -> list[ModelRef]:
         rows.append(_row(library="diffusers", name=f"diffusers/{name}", family=diffusers_family(name),
                          modality=modality, license=LICENSES["diffusers"]))  # fmt: skip
     return rows
+
+
+def list_zoo(library: str) -> list[ModelRef]:
+    """The architectures of one of the further zoos, by name; empty where its library is not installed."""
+    zoo = ZOOS[library]
+    return [
+        _row(library=library, name=f"{library}/{item.name}", family=item.family, modality=item.modality,
+             license=zoo.license)
+        for item in zoo.listed()
+    ]  # fmt: skip
