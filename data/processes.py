@@ -97,7 +97,8 @@ def resident(pid: int) -> int:
 def bound(allowed: int) -> None:
     """Have the kernel refuse this process what would take it above so many resident bytes.
 
-    What it maps for itself from now on counts, used or not, besides what is resident now; library files do not.
+    What it maps for itself from now on counts, used or not, besides what is resident now; library files do not, nor
+    does what it had mapped before and given back.
     """
     status = dict(re.findall(r"(?m)^(VmData|VmRSS):\s+(\d+) kB$", Path("/proc/self/status").read_text()))
     mapped, held = int(status["VmData"]) * 1024, int(status["VmRSS"]) * 1024

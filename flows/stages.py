@@ -124,7 +124,7 @@ STAGES: tuple[Stage, ...] = (
         writes=("graphs",),
         takes=("seed",),
         libraries=ZOO,
-        limits=Limits(timeout_s=5 * MINUTES, memory_gib=5.0, recycle_items=32),
+        limits=Limits(timeout_s=5 * MINUTES, memory_gib=5.0, hard=True, recycle_items=32),
         version=2,
         shard_rows=2,
     ),
