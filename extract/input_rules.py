@@ -80,6 +80,11 @@ FACTS = (
     # hidden states of five layers of the model it assists
     Fact(name="context", keys=("hidden_size",), default=768, scale=5, families=("muse_glimmer_assistant",)),
     Fact(name="context", keys=("hidden_size",), default=768),
+    # its own state of a token and the embedding of the next one
+    Fact(name="assisted", keys=("backbone_hidden_size",), default=1536, scale=2),
+    Fact(name="kv_heads", keys=("num_key_value_heads",), default=4),
+    Fact(name="head", keys=("head_dim",), default=256),
+    Fact(name="full_head", keys=("global_head_dim",), default=512),
     # packed images: one image of grid x grid patches
     # gemma4 pools three by three
     Fact(name="grid", default=24, families=("gemma4*", "embedding_gemma2*")),
@@ -234,6 +239,9 @@ _TEXT = (
     InputRule(name="context_hidden_states", shape=("batch", "text", "context"), needed=True),
     InputRule(name="encoder_hidden_states", shape=("batch", "text", "encoder_hidden"), families=("*qformer",)),
     InputRule(name="query_embeds", shape=("batch", "queries", "hidden"), needed=True),
+    InputRule(name="assisted_embeds", shape=("batch", 1, "assisted")),
+    *(InputRule(name=f"{kind}_{of}", shape=("batch", "kv_heads", "text", head))
+      for kind, head in (("full", "full_head"), ("window", "head")) for of in ("keys", "values")),
     # where they are not given, their number depends on the weights of a model of its own
     InputRule(name="patch_lengths", shape=("batch", 32), dtype="int64", init='{"kind":"constant","value":4}',
               families=("blt",), passed_on=True),

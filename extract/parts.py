@@ -1,11 +1,11 @@
 """What is called of a transformers class whose own `forward` takes no tensors, or that has none.
 
-    model = with_call(model, "BarkModel")        # behind Part or Tracked where the tables say so, else itself
+    model = with_call(model, "BarkModel")        # behind one of the classes below where a table says so, else itself
 
 Such a class works through `generate` or through a session that keeps the state of a video. `PARTS` names the part that
 does its main work: its weights keep their names ("model.semantic..."), so that a graph says which part it is of.
-`Tracked` makes one call of a tracker: the first frame of a stream, with one point on one object. Reads and writes
-nothing.
+`Tracked` makes one call of a tracker: the first frame of a stream, with one point on one object; `Assisting` one of a
+model that drafts a token for another one. Reads and writes nothing.
 """
 
 import inspect
@@ -29,6 +29,8 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 """(glob on a class, attribute that is called, what it does)."""
 SESSION = "inference_session"
 """Argument of `forward` that keeps the state of a video."""
+SHARED, ASSISTANTS = "shared_kv_states", "*AssistantForCausalLM"
+"""Argument of `forward` that brings keys and values of another model, and a glob on the classes that need it."""
 
 
 class Part(torch.nn.Module):
@@ -69,12 +71,36 @@ class Tracked(torch.nn.Module):
         return forward(self.model, session, frame=frame)
 
 
+class Assisting(torch.nn.Module):
+    """A model that drafts for another one, called with that one's keys and values of its two kinds of layer."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.config = model.config
+
+    def forward(
+        self,
+        assisted_embeds: torch.Tensor,
+        full_keys: torch.Tensor,
+        full_values: torch.Tensor,
+        window_keys: torch.Tensor,
+        window_values: torch.Tensor,
+    ) -> Any:
+        """Draft one token."""
+        states = {"full_attention": (full_keys, full_values), "sliding_attention": (window_keys, window_values)}
+        return self.model(inputs_embeds=assisted_embeds, **{SHARED: states})
+
+
 def with_call(model: torch.nn.Module, class_name: str) -> torch.nn.Module:
-    """The model as it is called: itself, one part of it, or a tracker at a first frame."""
+    """The model as it is called: itself, one part of it, a tracker at a first frame, or an assistant at one token."""
     path = next((path for glob, path, _ in PARTS if fnmatchcase(class_name, glob)), "")
     if path:
         return Part(model, path)
-    return Tracked(model) if SESSION in inspect.signature(model.forward).parameters else model
+    named = inspect.signature(model.forward).parameters
+    if SESSION in named:
+        return Tracked(model)
+    return Assisting(model) if SHARED in named and fnmatchcase(class_name, ASSISTANTS) else model
 
 
 def signature_of(model: torch.nn.Module) -> inspect.Signature:

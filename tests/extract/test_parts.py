@@ -49,6 +49,16 @@ def test_a_tracker_is_called_with_a_fresh_session_outside_of_inference_mode():
     assert torch.equal(found, torch.ones(1, 3, 4, 4)) and not found.is_inference()
 
 
+def test_an_assistant_drafts_from_keys_and_values_of_the_model_it_assists():
+    text = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "vocab_size": 99}  # fmt: skip
+    found = traced("gemma4_assistant/Gemma4AssistantForCausalLM", "text-decoder", text_config=text,
+                   backbone_hidden_size=24)  # fmt: skip
+    assert found.numeric is NumericCheck.EQUAL
+    full, window = (1, 2, 128, 512), (1, 2, 128, 256)
+    assert sorted(inputs(found).values()) == sorted([(1, 1, 48), full, full, window, window])
+
+
 def test_other_models_are_called_as_they_are():
     model = torch.nn.Linear(2, 2)
     assert with_call(model, "Linear") is model
