@@ -63,11 +63,17 @@ def _set(families: str, path: str, value: Any, why: str, classes: str = "*") -> 
 ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("*former", "prediction_length", 24, "no default; a day of hours", "*formerModel"),
     _set("time_series_transformer", "prediction_length", 24, "as above"),
+    _set("aria", "vision_config.image_size", 490, "its projector knows pictures of 35 x 35 or 70 x 70 patches"),
+    _set("aria", "vision_config.patch_size", 14, "as above"),
     _set("aya_vision", "vision_config.num_attention_heads", 16, "the default width is no multiple of 14 heads"),
     _set("beit", "out_indices", [3, 5, 7, 11], "segmentation asks for four features", "*Segmentation"),
     _set("big*bird*", "block_size", 8, "with blocks of 64 a text of 128 tokens is too short for sparse attention"),
     _set("blip-2", "image_token_id", 50265, "no default; that of its published models, a token beyond the text's"),
     _set("blip-2", "qformer_config.use_qformer_text_input", True, "it reads a text", "Blip2ForImageTextRetrieval"),
+    *(
+        _set(families, "vision_config.image_size", 512, "its connector joins four by four patches of 16")
+        for families in ("modernvbert", "ultravbert")
+    ),
     _set("chameleon", "vocabulary_map", {"<image>": 8711, **{f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCD")}},
          "the map of image tokens has no default; its entries shape no operation"),
     _set("cohere_compass", "text_config.rope_parameters", _ROPE, "rotary settings are read by layer type"),

@@ -156,6 +156,25 @@ def test_inputs_follow_the_signature():
     assert [(item.name, item.spec.shape) for item in found] == [("input_ids", (1, 128)), ("attention_mask", (1, 128))]
 
 
+@pytest.mark.parametrize(
+    ("name", "argument", "shape"),
+    [
+        ("pp_ocrv6_tiny_rec/PPOCRV6TinyRecForTextRecognition", "pixel_values", (1, 3, 48, 320)),
+        ("splinter/SplinterForPreTraining", "question_positions", (1, 4)),
+        ("fuyu/FuyuModel", "pixel_values", (1, 256, 2700)),
+        ("granite_docling/GraniteDoclingModel", "pixel_attention_mask", (1, 1)),
+        ("moss_transcribe_diarize/MossTranscribeDiarizeModel", "input_features_mask", (1, 3000)),
+        ("fun_asr_nano/FunAsrNanoModel", "input_features_mask", (1, 1024)),
+        ("video_llama_3/VideoLlama3Model", "image_merge_sizes", (1,)),
+        ("hunyuan_vl/HunYuanVLModel", "position_ids", (4, 1, 128)),
+    ],
+)
+def test_an_argument_of_a_model_type_has_its_shape(name, argument, shape):
+    row = config(name, modality="multimodal", family=name.split("/")[0])
+    wanted = {item.name: item.spec.shape for item in wanted_inputs(build_model(row).model, row)}
+    assert wanted[argument] == shape
+
+
 def test_an_argument_that_is_passed_on_unnamed_is_given_too():
     row = config("blt/BltForCausalLM", modality="text-decoder", family="blt")
     built = build_model(row)
