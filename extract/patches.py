@@ -137,5 +137,5 @@ def _clear(value: Any) -> None:
             found.cache_clear()
 
 
-def _is_filled(cell: Any) -> bool:
+def _is_filled(cell: CellType) -> bool:
     return cell != CellType()
