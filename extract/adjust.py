@@ -71,8 +71,8 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("blip-2", "image_token_id", 50265, "no default; that of its published models, a token beyond the text's"),
     _set("blip-2", "qformer_config.use_qformer_text_input", True, "it reads a text", "Blip2ForImageTextRetrieval"),
     *(
-        _set(families, "vision_config.image_size", 512, "its connector joins four by four patches of 16")
-        for families in ("modernvbert", "ultravbert")
+        _set(families, "vision_config.image_size", size, "its connector joins patches, two by two or four by four")
+        for families, size in (("modernvbert", 512), ("ultravbert", 512), ("idefics3", 256), ("smolvlm", 256))
     ),
     _set("chameleon", "vocabulary_map", {"<image>": 8711, **{f"IMGIMG{c}Z": 4 + i for i, c in enumerate("ABCD")}},
          "the map of image tokens has no default; its entries shape no operation"),
@@ -110,6 +110,7 @@ ADJUSTMENTS: tuple[Adjustment, ...] = (
     _set("glm_image_text", "rope_parameters", _HALF_ROPE, "as in glm4v"),
     _set("granite4_vision", "deepstack_layer_map", [[-8, 6], [-5, 12], [-2, 18]], "no default"),
     _set("granite4_vision", "downsample_rate", "1/2", "no default"),
+    _set("granite_speech*", "projector_config.encoder_hidden_size", 1024, "as wide as its default encoder"),
     _set("hiera", "decoder_hidden_size", 512, "no default", "*PreTraining"),
     _set("hiera", "decoder_depth", 8, "no default", "*PreTraining"),
     _set("hiera", "decoder_num_heads", 16, "no default", "*PreTraining"),

@@ -88,6 +88,8 @@ FACTS = (
     # packed images: one image of grid x grid patches
     # gemma4 pools three by three
     Fact(name="grid", default=24, families=("gemma4*", "embedding_gemma2*")),
+    # each of its patches has a place in the text
+    Fact(name="grid", default=8, families=("glm_image",)),
     Fact(name="grid", default=16),
     Fact(name="patch", keys=("patch_size",), default=14),
     Fact(name="merged_side", keys=("patch_size",), default=14, scale=2),
@@ -213,7 +215,7 @@ _TEXT = (
               given=("image_grid_thw",), init='{"kind":"arange","start":0,"step":1}'),
     InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw", "mm_token_type_ids")),
     InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw",),
-              families=("qwen3_omni_moe*",)),
+              families=("qwen3_omni_moe*", "glm_image")),
     InputRule(name="mm_token_type_ids", shape=_LINE, dtype="int64", given=("image_grid_thw",),
               init='{"kind":"first","length":"text","count":"places"}'),
     InputRule(name="position_ids", shape=(3, "batch", "text"), dtype="int64",
@@ -259,7 +261,7 @@ _PACKED = (
     InputRule(name="pixel_values", shape=("patches", "channels", "patch", "patch"), families=("kimi*",),
               given=("*grid_thw",)),
     InputRule(name="pixel_values", shape=("patches", "merged_side", "merged_side", "channels"),
-              families=("inkling2_vision",)),
+              families=("inkling2", "inkling2_loop", "inkling2_vision")),
     InputRule(name="pixel_values", shape=("batch", "channels", "patch", "strip"), given=("target_sizes",)),
     InputRule(name="target_sizes", shape=("batch", 2), dtype="int32",
               init='{"kind":"literal","data":["grid","grid"]}'),
@@ -267,8 +269,13 @@ _PACKED = (
               given=("*grid_thw",)),
     InputRule(name="pixel_values", shape=_LATTICE, given=("*grid_thw",)),
     InputRule(name="hidden_states", shape=_LATTICE, given=("*grid_thw",)),
+    InputRule(name="pixel_values", shape=("patches", "plain_patch_values"), given=("image_grid_hw",)),
+    InputRule(name="image_grid_hw", shape=(1, 2), dtype="int64", init='{"kind":"literal","data":["grid","grid"]}'),
     InputRule(name="pixel_values_videos", init="", given=("video_grid_thw",)),
     InputRule(name="grid_thw", shape=(1, 3), dtype="int64", init=GRID),
+    # of the picture that is read, and of the one that is to be made
+    InputRule(name="image_grid_thw", shape=(2, 3), dtype="int64", families=("glm_image",),
+              init='{"kind":"literal","data":[1,"grid","grid",1,"grid","grid"]}'),
     InputRule(name="image_grid_thw", shape=(1, 3), dtype="int64", init=GRID),
     InputRule(name="image_merge_sizes", shape=(1,), dtype="int64", init='{"kind":"literal","data":[1]}'),
     InputRule(name="merge_sizes", shape=(1,), dtype="int64", init='{"kind":"literal","data":[1]}'),
@@ -326,6 +333,7 @@ _PICTURES = (
               needed=True),
     InputRule(name="flattened_patches", shape=("batch", 256, 770)),
     InputRule(name="visual_feats", shape=("batch", 36, "feature_channels")),
+    InputRule(name="visual_embeds", shape=("batch", 36, "feature_channels"), families=("visual_bert",)),
     InputRule(name="visual_pos", shape=("batch", 36, "box"), init=UNIT),
     InputRule(name="classes_input_ids", shape=(3, 77), dtype="int64", init=IDS),
     InputRule(name="classes_attention_mask", shape=(3, 77), dtype="int64", init=ONES),
@@ -402,6 +410,7 @@ RULES = (*_TEXT, *_PACKED, *_PICTURES, *_SOUNDS, *_SERIES)
 """The first rule that holds for an argument of `forward` gives its value."""
 MEDIA = (
     "pixel_*", "image_*", "video_*", "high_res_*", "aspect_ratio_*", "spatial_shapes", "input_features*",
-    "input_values", "feature_attention_mask", "mm_token_type_ids", "position_ids", "audio_*", "flattened_patches",
+    "input_values", "feature_attention_mask", "mm_token_type_ids", "position_ids", "visual_embeds", "audio_*",
+    "flattened_patches",
 )  # fmt: skip
 """Arguments that a model which also takes input_ids can do without: the second call, where the first fails."""

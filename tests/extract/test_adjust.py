@@ -41,6 +41,7 @@ def test_dots_lead_into_nested_configurations_and_classes_choose():
 @pytest.mark.parametrize("name", [
     "nemotron/NemotronForCausalLM", "dbrx/DbrxModel", "esm/EsmModel", "pp_doclayout_v2/PPDocLayoutV2ForObjectDetection",
     "pp_ocrv6_medium_det/PPOCRV6MediumDetModel", "aria/AriaModel", "modernvbert/ModernVBertModel",
+    "granite_speech/GraniteSpeechModel",
 ])  # fmt: skip
 def test_an_adjusted_default_can_be_built_and_is_stated_in_the_row(name):
     row = resolved(name)

@@ -167,6 +167,10 @@ def test_inputs_follow_the_signature():
         ("fun_asr_nano/FunAsrNanoModel", "input_features_mask", (1, 1024)),
         ("video_llama_3/VideoLlama3Model", "image_merge_sizes", (1,)),
         ("hunyuan_vl/HunYuanVLModel", "position_ids", (4, 1, 128)),
+        ("glm_image/GlmImageModel", "image_grid_thw", (2, 3)),
+        ("visual_bert/VisualBertModel", "visual_embeds", (1, 36, 512)),
+        ("inkling2/Inkling2Model", "pixel_values", (256, 40, 40, 3)),
+        ("nemotron_h_omni/NemotronH_Omni_Reasoning_V3", "image_grid_hw", (1, 2)),
     ],
 )
 def test_an_argument_of_a_model_type_has_its_shape(name, argument, shape):
