@@ -211,6 +211,8 @@ _TEXT = (
     # places for a picture's features, then text; which is where is looked up in the two others
     InputRule(name="input_ids", shape=_LINE, dtype="int64", families=("hunyuan_vl",), given=("image_grid_thw",),
               init='{"kind":"placed","length":"text","count":"framed_places","token":"picture_id"}'),
+    InputRule(name="position_ids", shape=(3, "batch", "text"), dtype="int64", families=("glm_image",),
+              given=("image_grid_thw",), init='{"kind":"arange","start":0,"step":1}'),
     InputRule(name="position_ids", shape=(4, "batch", "text"), dtype="int64", families=("hunyuan_vl",),
               given=("image_grid_thw",), init='{"kind":"arange","start":0,"step":1}'),
     InputRule(name="input_ids", shape=_LINE, dtype="int64", init=PLACED, given=("image_grid_thw", "mm_token_type_ids")),
