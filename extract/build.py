@@ -80,7 +80,8 @@ class _RealConstants(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        operands = args[:1] if func is torch.Tensor.__deepcopy__ else (args, kwargs)
+        tensors = [leaf for leaf in pytree.tree_leaves(operands) if isinstance(leaf, torch.Tensor)]
         made = not tensors and func in FACTORIES and is_moderate(func, args, kwargs)
         if made or (tensors and not any(isinstance(tensor, FakeTensor) for tensor in tensors)):
             with unset_fake_temporarily():

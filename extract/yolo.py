@@ -19,6 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import torch
+
 from extract.class_zoos import Listed
 from extract.zoos import installed
 from schemas.rows import ModelConfig, ModelRef
@@ -92,7 +94,18 @@ def build(row: ModelConfig, settings: Mapping[str, Any]) -> Any:
     (path,) = (Path(tasks.__file__).parents[1] / "cfg" / "models").glob(f"*/{settings['file']}.yaml")
     table = {**_read(path), "scale": settings["scale"], "yaml_file": path.name}
     model = getattr(tasks, settings["class"])(cfg=table, verbose=False)
+    _plain_strides(model.model[-1])
     return called(model, *written_call(settings["call"]))
+
+
+def _plain_strides(head: Any) -> None:
+    """Turn the strides of a head into numbers: its call fills tensors with them, for which their values must be known.
+
+    Only where they are real: a model on the meta device is never called.
+    """
+    stride = getattr(head, "stride", None)
+    if type(stride) is torch.Tensor and stride.device.type == "cpu":
+        head.stride = stride.tolist()
 
 
 def quiet_import() -> Any:

@@ -1,19 +1,23 @@
 """torch_geometric, torchaudio, ultralytics: listed where installed, built and called by their tables, admitted."""
 
+import copy
 import json
 import os
 import subprocess
 import sys
 
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from extract import class_zoos, yolo
 from extract.arguments import written_call
+from extract.build import _RealConstants
 from extract.catalog import OTHER, STRATA
 from extract.class_zoos import TORCH_GEOMETRIC, TORCHAUDIO
 from extract.configs import ConfigsConfig, resolve_configs
 from extract.further_zoos import ZOOS, missing
-from extract.models import ModelsConfig, list_models, list_zoo
+from extract.models import list_zoo, select_models
 from extract.trace import TraceConfig, trace
 from schemas.rows import GraphRecord, ModelConfig
 
@@ -36,7 +40,7 @@ def test_an_absent_library_lists_nothing_and_its_extra_is_named(library, absent)
     assert list_zoo(library) == []
     assert missing("timm/resnet50") == ""
     with pytest.raises(ValueError, match=rf'{library} is not installed: pip install -e "\.\[{library}\]"'):
-        list(list_models(config=ModelsConfig(select=(f"{library}/*",))))
+        select_models([], [f"{library}/*"])
 
 
 @pytest.mark.parametrize("zoo", TABLES, ids=lambda zoo: zoo.library)
@@ -99,6 +103,14 @@ def test_licences_stand_as_declared():
     }  # fmt: skip
 
 
+def test_a_copy_of_a_module_under_fake_parameters_keeps_real_statistics():
+    with FakeTensorMode(allow_non_fake_inputs=True), _RealConstants():
+        layers = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+        copied = copy.deepcopy(layers)
+    assert isinstance(copied[0].weight, FakeTensor) and not isinstance(copied[1].running_var, FakeTensor)
+    assert copied[1].running_var.tolist() == [1.0] * 4 and copied[1].running_var is not layers[1].running_var
+
+
 # --- with the libraries ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("zoo", TABLES, ids=lambda zoo: zoo.library)
 def test_every_model_is_listed_or_excluded(zoo):
@@ -109,7 +121,7 @@ def test_every_model_is_listed_or_excluded(zoo):
 
 CHOSEN = (
     "torch_geometric/GCN", "torch_geometric/PNA", "torch_geometric/GroupAddRev", "torch_geometric/SchNet",
-    "torchaudio/Conformer", "torchaudio/WaveRNN", "ultralytics/yolo11n-cls", "ultralytics/yolov5n",
+    "torchaudio/Conformer", "torchaudio/DeepSpeech", "ultralytics/yolo11n-cls", "ultralytics/yolov10n",
 )  # fmt: skip
 
 
