@@ -42,6 +42,8 @@ TASKS: tuple[tuple[str, str, str, Mapping[str, str]], ...] = (
 """(glob on a file's name, class that the library builds it with, stratum, call): the first that fits."""
 QUIET = {"YOLO_OFFLINE": "true", "YOLO_AUTOINSTALL": "false", "YOLO_VERBOSE": "false"}
 """What the library is told in the environment, beside the folder of its settings."""
+WRAPPED = "TorchVision"
+"""Layer that is a network of torchvision: (channels, name, weights to download, ...)."""
 _NUMBER = re.compile(r"(yolo(?:e-)?v?\d+)(?![a-z\d])")
 """The part of a file's name that a scale follows; where a letter follows already, or none could, it has one scale."""
 
@@ -93,6 +95,9 @@ def build(row: ModelConfig, settings: Mapping[str, Any]) -> Any:
     tasks = quiet_import()
     (path,) = (Path(tasks.__file__).parents[1] / "cfg" / "models").glob(f"*/{settings['file']}.yaml")
     table = {**_read(path), "scale": settings["scale"], "yaml_file": path.name}
+    for _, _, module, arguments in (*table["backbone"], *table["head"]):
+        if module == WRAPPED:
+            arguments[2:3] = [None]
     model = getattr(tasks, settings["class"])(cfg=table, verbose=False)
     _plain_strides(model.model[-1])
     return called(model, *written_call(settings["call"]))

@@ -121,7 +121,7 @@ def test_every_model_is_listed_or_excluded(zoo):
 
 CHOSEN = (
     "torch_geometric/GCN", "torch_geometric/PNA", "torch_geometric/GroupAddRev", "torch_geometric/SchNet",
-    "torchaudio/Conformer", "torchaudio/DeepSpeech", "ultralytics/yolo11n-cls", "ultralytics/yolov10n",
+    "torchaudio/Conformer", "torchaudio/DeepSpeech", "ultralytics/yolo11-cls-resnet18", "ultralytics/yolov10n",
 )  # fmt: skip
 
 
