@@ -16,9 +16,6 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-import torch
-
-from extract.arguments import Called, called, written_call
 from extract.zoos import installed
 from schemas.rows import ModelConfig, ModelRef
 
@@ -33,20 +30,6 @@ class Listed:
     """The module or file that defines it."""
     modality: str
     """Its stratum."""
-
-
-class AllPairs(torch.nn.Module):
-    """The edges of a graph of atoms that are all near each other: from each to each, with their lengths."""
-
-    def __init__(self, nodes: int) -> None:
-        super().__init__()
-        pairs = [(left, right) for left in range(nodes) for right in range(nodes) if left != right]
-        self.register_buffer("edges", torch.tensor(pairs).t().contiguous(), persistent=False)
-
-    def forward(self, positions: torch.Tensor, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Edges (2 x pairs, whole numbers) and their lengths."""
-        source, target = self.edges[0], self.edges[1]  # type: ignore[index]
-        return self.edges, (positions[source] - positions[target]).norm(dim=-1)  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +65,8 @@ class ClassZoo:
 
     def build(self, row: ModelConfig, settings: Mapping[str, Any]) -> Any:
         """The architecture with the settings of its configuration, ready to be called."""
+        from extract.arguments import Called, called, written_call
+
         make = getattr(import_module(self.module), row.class_name)
         arguments = {key: self._value(value) for key, value in settings["settings"].items()}
         tree, wanted = written_call(settings["call"])
@@ -97,11 +82,10 @@ class ClassZoo:
         if not isinstance(value, Mapping):
             return value
         if "tensor" in value:
-            return torch.tensor(value["tensor"])
+            return import_module("torch").tensor(value["tensor"])
         options = {key: self._value(item) for key, item in value.items() if key != "module"}
-        owners = (import_module(self.parts), torch.nn) if self.parts else (torch.nn,)
-        found = [getattr(owner, value["module"]) for owner in owners if hasattr(owner, value["module"])]
-        return (found[0] if found else _OWN[value["module"]])(**options)
+        owners = [import_module(name) for name in (self.parts, "torch.nn", "extract.atoms") if name]
+        return next(getattr(owner, value["module"]) for owner in owners if hasattr(owner, value["module"]))(**options)
 
     def unlisted(self) -> list[str]:
         """Public models of the installed library that the table neither lists nor excludes."""
@@ -109,9 +93,6 @@ class ClassZoo:
         table = self.table()
         models = [name for name in module.__all__ if inspect.isclass(getattr(module, name))]
         return sorted(set(models) - set(table) - set(table["excluded"]))
-
-
-_OWN = {"AllPairs": AllPairs}
 
 
 @cache

@@ -19,8 +19,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-import torch
-
 from extract.class_zoos import Listed
 from extract.zoos import installed
 from schemas.rows import ModelConfig, ModelRef
@@ -108,6 +106,8 @@ def _plain_strides(head: Any) -> None:
 
     Only where they are real: a model on the meta device is never called.
     """
+    import torch
+
     stride = getattr(head, "stride", None)
     if type(stride) is torch.Tensor and stride.device.type == "cpu":
         head.stride = stride.tolist()
