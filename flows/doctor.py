@@ -16,10 +16,13 @@ from flows.orchestrate import configured_server
 from flows.report import LIBRARIES, machine, versions
 
 MORE = {
-    "torchvision": "about 107 architectures",
-    "diffusers": "about 150 architectures",
+    "torchvision": ("zoo", "about 107 architectures"),
+    "diffusers": ("zoo", "about 150 architectures"),
+    "torch_geometric": ("torch_geometric", "28 architectures"),
+    "torchaudio": ("torchaudio", "27 architectures"),
+    "ultralytics": ("ultralytics", "about 246 architectures under AGPL-3.0"),
 }
-"""Distributions that a default build can do without, and what they add."""
+"""Distributions that a default build can do without: the extra that installs each, and what it adds."""
 NEEDED = ("torch", "transformers", "timm", "pyarrow", "xxhash", "networkx", "prefect")
 """Distributions without which a default build stops."""
 MIN_DISK_GIB, MIN_MEMORY_GIB = 5, 8
@@ -51,13 +54,18 @@ def _python() -> Check:
     return Check(name="python", ok=ok, found=found, advice="install Python 3.11 or newer")
 
 
+def _absent(name: str) -> str:
+    extra, adds = MORE.get(name, ("", ""))
+    return f'absent; pip install -e ".[{extra}]" adds {adds}' if extra else "absent"
+
+
 def _packages() -> list[Check]:
     known = versions()
     return [
         Check(
             name=name,
             ok=name in known or name not in NEEDED,
-            found=known.get(name, f'absent; pip install -e ".[zoo]" adds {MORE[name]}' if name in MORE else "absent"),
+            found=known.get(name, _absent(name)),
             advice='pip install -e ".[build,zoo]"',
         )
         for name in LIBRARIES

@@ -21,7 +21,7 @@ from schemas.rows import SCHEMA_VERSION
 
 LIBRARIES = (
     "passnet", "torch", "transformers", "timm", "torchvision", "diffusers", "triton", "numpy", "pyarrow", "xxhash",
-    "networkx", "prefect", "datasets", "huggingface_hub",
+    "networkx", "prefect", "datasets", "huggingface_hub", "torch_geometric", "torchaudio", "ultralytics",
 )  # fmt: skip
 """Distributions whose versions a run records."""
 

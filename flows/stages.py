@@ -87,7 +87,9 @@ class Stage:
     """Most shards at a time; 1 where a measurement must not be disturbed."""
 
 
-ZOO = ("transformers", "timm", "torchvision", "diffusers", "torch")
+ZOO = (
+    "transformers", "timm", "torchvision", "diffusers", "torch_geometric", "torchaudio", "ultralytics", "torch",
+)  # fmt: skip
 MINUTES = 60.0
 
 STAGES: tuple[Stage, ...] = (

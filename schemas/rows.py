@@ -75,7 +75,7 @@ class ModelRef:
     revision: str
     """Commit sha on the Hub; library and version ("transformers 5.24.0") for an installed architecture."""
     library: str
-    """Library that builds the model: transformers, timm, torchvision."""
+    """Library that builds the model: transformers, timm, torchvision, diffusers or one of the further zoos."""
     family: str
     """Architecture family: the transformers model type or the timm module; siblings share it."""
     modality: str
