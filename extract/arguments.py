@@ -116,9 +116,15 @@ def _init(name: str, text: str | None, dtype: str) -> str:
     raise ValueError(f"input {name!r}: {text!r} is no fill; write ones, zeros, normal, unit, arange, <100 or =1")
 
 
-def called(model: torch.nn.Module, call: Mapping[str, Any], wanted: tuple[WantedInput, ...]) -> torch.nn.Module:
-    """The model, or the model behind `Called` where its call holds more than tensors by name; it knows its inputs."""
-    plain = all(isinstance(value, Slot) for value in call.values())
-    found = model if plain else Called(model, (), call)
+def called(
+    model: torch.nn.Module, call: Mapping[str, Any], wanted: tuple[WantedInput, ...], positional: Sequence[str] = ()
+) -> torch.nn.Module:
+    """The model, or the model behind `Called` where its call holds more than tensors by name; it knows its inputs.
+
+    `positional` names what of the call is given by position, in order.
+    """
+    plain = not positional and all(isinstance(value, Slot) for value in call.values())
+    named = {name: value for name, value in call.items() if name not in positional}
+    found = model if plain else Called(model, [call[name] for name in positional], named)
     found.wanted_inputs = wanted  # type: ignore[assignment]
     return found

@@ -11,6 +11,8 @@ import torch
 class AllPairs(torch.nn.Module):
     """The edges of a graph of atoms that are all near each other: from each to each, with their lengths."""
 
+    edges: torch.Tensor
+
     def __init__(self, nodes: int) -> None:
         super().__init__()
         pairs = [(left, right) for left in range(nodes) for right in range(nodes) if left != right]
@@ -18,5 +20,5 @@ class AllPairs(torch.nn.Module):
 
     def forward(self, positions: torch.Tensor, batch: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Edges (2 x pairs, whole numbers) and their lengths."""
-        source, target = self.edges[0], self.edges[1]  # type: ignore[index]
-        return self.edges, (positions[source] - positions[target]).norm(dim=-1)  # type: ignore[return-value]
+        source, target = self.edges[0], self.edges[1]
+        return self.edges, (positions[source] - positions[target]).norm(dim=-1)

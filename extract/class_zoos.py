@@ -65,17 +65,11 @@ class ClassZoo:
 
     def build(self, row: ModelConfig, settings: Mapping[str, Any]) -> Any:
         """The architecture with the settings of its configuration, ready to be called."""
-        from extract.arguments import Called, called, written_call
+        from extract.arguments import called, written_call
 
         make = getattr(import_module(self.module), row.class_name)
         arguments = {key: self._value(value) for key, value in settings["settings"].items()}
-        tree, wanted = written_call(settings["call"])
-        model = make(**arguments)
-        if "positional" not in settings:
-            return called(model, tree, wanted)
-        model = Called(model, [tree.pop(name) for name in settings["positional"]], tree)
-        model.wanted_inputs = wanted  # type: ignore[assignment]
-        return model
+        return called(make(**arguments), *written_call(settings["call"]), settings.get("positional", ()))
 
     def _value(self, value: Any) -> Any:
         """A setting: a tensor or module where a table names one, else itself."""
