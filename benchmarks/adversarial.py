@@ -17,47 +17,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from benchmarks.adversarial_cases import AttackCase, cases, submission_of
 from benchmarks.adversarial_tasks import task_of, variants_of
 from passbench.clock import Plan
 from passbench.grading import Settings
 from passbench.run import Harness
-from passbench.submission import freeze
 from schemas.rows import EvalResult, Verdict
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "tests" / "adversarial"
 DOCS = ROOT / "docs" / "adversarial.md"
 BEGIN, END = "<!-- table begins -->", "<!-- table ends -->"
 SETTINGS = Settings(inductor=False, draws=2, plan=Plan(pairs=5, inner_us=500.0, max_seconds=1.0), timeout_s=60.0)
 GOOD = (Verdict.PASSED, Verdict.AMBIGUOUS_TIMING)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackCase:
-    """One folder of tests/adversarial as its case.json describes it."""
-
-    name: str
-    """Name of the folder."""
-    reason: str
-    """What it tries, one sentence."""
-    layer: str
-    """Layer that must decide it; empty for an honest submission."""
-    verdict: str
-    """Expected verdict of its last variant."""
-    rule: str
-    """Expected rule."""
-    task: str
-    """Key of `adversarial_tasks.TASKS`."""
-    beside: tuple[str, ...]
-    """Layers left out so that the layer named has to hold alone."""
-    off: tuple[str, ...]
-    """Layers left out besides, without which it passes; empty where that cannot be shown."""
-    why_not: str
-    """Why the layer cannot be turned off."""
-    says: str
-    """What the detail must contain."""
-    gpu: bool
-    """Whether it means something on a GPU only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,21 +53,12 @@ class Outcome:
     """The detail of the named run, and of the one without if it did not pass."""
 
 
-def cases() -> list[AttackCase]:
-    """All cases by name."""
-    found = []
-    for path in sorted(FOLDER.glob("*/case.json")):
-        raw = json.loads(path.read_text())
-        lists = {name: tuple(raw.pop(name)) for name in ("beside", "off")}
-        found.append(AttackCase(name=path.parent.name, **raw, **lists))
-    return found
-
-
 def graded(harness: Harness, case: AttackCase, off: Sequence[str]) -> EvalResult:
     """The last variant's result with some layers left out."""
     variants = variants_of(case.task)
     harness.settings = replace(SETTINGS, device=harness.settings.device, layers_off=tuple(off))
-    return harness.grade(freeze(FOLDER / case.name), task_of(variants), variants).results[-1]
+    with submission_of(case) as submission:
+        return harness.grade(submission, task_of(variants), variants).results[-1]
 
 
 def as_expected(case: AttackCase, row: EvalResult) -> bool:

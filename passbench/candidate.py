@@ -22,7 +22,6 @@ from passbench.guard import changes, snapshot
 from passbench.inputs import materialize
 from passbench.launches import Launches
 from passbench.match import InvalidGraph, Pattern, PatternError, check_graph, rewrite_pass, trace_pattern
-from passbench.matcher_fault import MatcherFault
 from passbench.ownership import Watch
 from passbench.rewrites import Outline, outline
 from passbench.submission import GRAPH_PASS, Rejected
@@ -163,7 +162,8 @@ class Candidate:
         except (PatternError, InvalidGraph, PassFailed, Rejected):
             raise
         except Exception as error:
-            raise MatcherFault(error, pattern) from error
+            detail = f"{module.__name__}: the matcher cannot apply this: {type(error).__name__}: {one_line(error)}"
+            raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
         self.matches += done.matches
         self.replaced += done.matches
         self.diagnosis += [f"{module.__name__}: {done.diagnosis}"] if done.diagnosis else []
@@ -236,7 +236,7 @@ def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
 
 def _settled(error: Exception) -> Exception:
     """What applying the passes raised, with its verdict: only a graph that is none is invalid."""
-    if isinstance(error, PassFailed | Rejected | MatcherFault | MemoryError):
+    if isinstance(error, PassFailed | Rejected | MemoryError):
         return error
     if isinstance(error, InvalidGraph):
         return PassFailed(Verdict.GRAPH_INVALID, one_line(error))

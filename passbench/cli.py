@@ -4,8 +4,8 @@
     passbench run examples/submissions/fused_add_layer_norm --tasks runs/default
 
 Every verb has a library twin: `tasks.Shelf`, `schemas.source.source_of`, `run.grade`, `score.score_task`. The only
-module of this package that prints. Exit code 0: done; 1: the submission was rejected; 2: a bad argument. Errors are one
-line on standard error.
+module of this package that prints. Exit code 0: done; 1: the submission was rejected; 2: a bad argument; 3: the harness
+failed on a subgraph, so the task has no score. Errors are one line on standard error.
 """
 
 import json
@@ -25,7 +25,7 @@ from passbench.isolate import TemplateDied
 from passbench.report import print_report, score_lines
 from passbench.results import finished, prepare, write_results
 from passbench.sandbox import LEVELS
-from passbench.score import PRESETS, Preset, summarise
+from passbench.score import PRESETS, Preset, summarise, why_void
 from passbench.submission import Submission
 from passbench.tasks import Shelf
 from schemas.rows import EvalResult, Task, TaskVariant, Verdict
@@ -162,6 +162,7 @@ def run(
         raise typer.Exit(1)
     print_report(console, found, rows, settings_of_score, variants)
     typer.echo(f"results in {folder}")
+    _end_if_void([why_void(rows, found)])
 
 
 @app.command()
@@ -195,7 +196,16 @@ def score(
             _fail(error)
         known = total.ci_low is not None and total.ci_high is not None
         ends = f"95% interval {total.ci_low:.3f} to {total.ci_high:.3f}" if known else "too few for an interval"
-        typer.echo(f"{counted(total.tasks, 'task')}: {total.score:.3f} ({ends})")
+        if total.score is not None:
+            typer.echo(f"{counted(total.tasks, 'task')}: {total.score:.3f} ({ends})")
+    _end_if_void([found.voided for _, found in scores])
+
+
+def _end_if_void(reasons: Sequence[str]) -> None:
+    void = [reason for reason in reasons if reason]
+    if void:
+        typer.echo(f"passbench: {counted(len(void), 'task')} of {len(reasons)} void: {void[0]}", err=True)
+        raise typer.Exit(3)
 
 
 def _device(name: str) -> str:

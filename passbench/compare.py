@@ -4,8 +4,8 @@
     found.ratio, found.interval                  # score of A over score of B
 
 Both sides are graded on the same tasks, so a task's difficulty cancels: what is averaged is the difference of the log
-scores of one task, and what is resampled are tasks (`passbench.bootstrap`). Unequal settings and unequal task sets are
-refused, by name. Reads and writes nothing.
+scores of one task, and what is resampled are tasks (`passbench.bootstrap`). Unequal settings, unequal task sets and
+void tasks are refused, by name. Reads and writes nothing.
 """
 
 import math
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from passbench.bootstrap import Interval, mean_interval
 from passbench.entries import Conditions, Entry, common, differences
-from passbench.score import TaskScore
+from passbench.score import TaskScore, require_scored
 from schemas.text import counted
 
 MAX_NAMED = 3
@@ -83,19 +83,19 @@ def compare(a: Sequence[Entry], b: Sequence[Entry], *, seed: int = 0) -> Paired:
     """The paired comparison of two submissions, one entry a task each; raises ValueError if they are not comparable."""
     for side, entries in (("A", a), ("B", b)):
         _one_submission(side, entries)
-    refusals = [*_unequal_tasks(a, b), *differences(_common("A", a), _common("B", b))]
+    refusals = [*_void_tasks(a, b), *_unequal_tasks(a, b), *differences(_common("A", a), _common("B", b))]
     if refusals:
         raise ValueError(f"A and B are not comparable: {'; '.join(refusals)}")
     pairs = _paired(a, b)
-    logs = [math.log(one.score.task_score / two.score.task_score) for one, two in pairs]
+    scored = [(require_scored(one.score), require_scored(two.score)) for one, two in pairs]
+    logs = [math.log(one / two) for one, two in scored]
     found = mean_interval(logs, seed=seed)
     return Paired(
         a=_name(a), b=_name(b), ratio=math.exp(math.fsum(logs) / len(logs)),
         interval=None if found is None else found.exp(),
         tasks=tuple(
-            PairedTask(title=one.stored.task.title, task_id=one.stored.task.task_id, a=one.score.task_score,
-                       b=two.score.task_score)
-            for one, two in pairs
+            PairedTask(title=one.stored.task.title, task_id=one.stored.task.task_id, a=values[0], b=values[1])
+            for (one, _), values in zip(pairs, scored, strict=True)
         ),
         beside=_beside([(one.score, two.score) for one, two in pairs], seed),
     )  # fmt: skip
@@ -141,6 +141,15 @@ def _unequal_tasks(a: Sequence[Entry], b: Sequence[Entry]) -> list[str]:
             more = f" and {len(alone) - MAX_NAMED} more" if len(alone) > MAX_NAMED else ""
             found.append(f"task set: only {name} has {', '.join(alone[:MAX_NAMED])}{more}")
     return found
+
+
+def _void_tasks(a: Sequence[Entry], b: Sequence[Entry]) -> list[str]:
+    return [
+        f"{name} has no score on {entry.stored.task.title}: {entry.score.voided}"
+        for name, side in (("A", a), ("B", b))
+        for entry in side
+        if entry.score.voided
+    ]
 
 
 def _paired(a: Sequence[Entry], b: Sequence[Entry]) -> list[tuple[Entry, Entry]]:

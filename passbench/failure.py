@@ -23,14 +23,6 @@ def describe_error(error: BaseException) -> dict[str, str]:
     known = next((item for item in chain if isinstance(item, PassFailed | Rejected)), None)
     if isinstance(known, Rejected):
         return {"verdict": Verdict.REJECTED.value, "rule": known.rule, "detail": one_line(known)}
-    pattern = next((str(item.pattern) for item in chain if hasattr(item, "pattern")), None)
-    if known is None and pattern is not None:  # a claim that the harness failed; see passbench.matcher_fault
-        return {
-            "verdict": Verdict.COMPILE_ERROR.value,
-            "rule": "matcher",
-            "detail": one_line(error),
-            "pattern": pattern,
-        }
     if isinstance(known, PassFailed):
         return {"verdict": known.verdict.value, "rule": "", "detail": one_line(known)}
     return {"verdict": _verdict(chain).value, "rule": "", "detail": f"{type(error).__name__}: {one_line(error)}"}

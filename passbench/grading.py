@@ -19,6 +19,10 @@ from passbench.layers import check_layers, marked
 from passbench.sandbox import LEVELS, NONE, at_least
 from passbench.submission import Submission
 from schemas.rows import CORRECT_VERDICTS, Environment, EvalResult, TaskVariant, Verdict
+from schemas.text import plain
+
+MAX_DETAIL, MAX_RULE = 1000, 40
+"""Most characters of a row's detail and rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +120,7 @@ class Case:
 
     off: tuple[str, ...] = ()
     verdict: Verdict = Verdict.HARNESS_ERROR
+    """Until something settles it, the harness has not done its part; `passbench.lanes` says what becomes of such."""
     rule: str = ""
     detail: str = ""
     isolation: str = NONE
@@ -132,8 +137,8 @@ class Case:
     artifacts: dict[str, str] = field(default_factory=dict)
 
     def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
-        """Settle on a verdict."""
-        self.verdict, self.detail, self.rule = verdict, detail, rule
+        """Settle on a verdict; whatever the texts come from, a row can hold them."""
+        self.verdict, self.detail, self.rule = verdict, plain(detail, MAX_DETAIL), plain(rule, MAX_RULE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

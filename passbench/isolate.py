@@ -38,7 +38,8 @@ from typing import Any
 
 from passbench.folders import make_folder, remove_folder, sweep
 from passbench.sandbox import LEVELS, at_least
-from passbench.wire import Header, WireClosed, WireError, WireTimeout, receive, send
+from passbench.wire import Header, WireClosed, WireError, WireTimeout, cleaned, receive, send
+from schemas.text import plain
 
 START_S = 300.0
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "CC", "CXX", "LANG", "LC_ALL")
@@ -86,6 +87,7 @@ class Child:
 
     def __init__(self, template: "Template", pid: int, told: Header, link: socket.socket, scratch: Path) -> None:
         self.template, self.pid, self.link, self.scratch = template, pid, link, scratch
+        self.is_guest = not scratch.name.startswith("reference-")
         self.level: str = told["level"]
         self.measures: dict[str, str] = told["measures"]
         self.ended: End | None = None
@@ -93,13 +95,16 @@ class Child:
     def ask(
         self, request: Mapping[str, Any], *, timeout_s: float, limit: int = 2**62
     ) -> tuple[Header, list[bytearray]]:
-        """Send a request and receive its answer; raises WireClosed, WireTimeout, or WireError on a wrong nonce."""
-        nonce = secrets.token_hex(8)
-        send(self.link, {**request, "nonce": nonce})
-        header, blobs = receive(self.link, deadline=time.monotonic() + timeout_s, limit=limit)
+        """Send a request and receive its answer; raises WireClosed, WireTimeout, or WireError on a wrong nonce.
+
+        Whatever a candidate says comes through here, and its text is plain from here on.
+        """
+        nonce, deadline = secrets.token_hex(8), time.monotonic() + timeout_s
+        send(self.link, {**request, "nonce": nonce}, deadline=deadline)
+        header, blobs = receive(self.link, deadline=deadline, limit=limit)
         if header.pop("nonce", None) != nonce:
             raise WireError("the answer is not to this request")
-        return header, blobs
+        return cleaned(header) if self.is_guest else header, blobs
 
     def end(self) -> End:
         """Kill the child's process group and everything that escaped from it; how it ended."""
@@ -228,6 +233,6 @@ def _tail(path: Path) -> str:
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as log:
             log.seek(-min(_ERROR_TAIL, os.fstat(log.fileno()).st_size), os.SEEK_END)
-            return log.read(_ERROR_TAIL).decode("utf-8", "replace").strip()
+            return plain(log.read(_ERROR_TAIL).decode("utf-8", "replace").strip())
     except OSError:
         return ""

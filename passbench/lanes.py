@@ -17,7 +17,10 @@ from typing import Protocol, TypeVar
 
 from passbench.grading import Case
 from passbench.isolate import Template, TemplateDied
-from schemas.rows import TaskVariant
+from schemas.rows import TaskVariant, Verdict
+
+TRIES = 2
+"""How often a variant is graded in which the harness stumbles."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -136,6 +139,10 @@ class Grader(Protocol):
 
     template: Template
 
+    def control(self, variant: TaskVariant, *, speed_measured: bool) -> None:
+        """What a grading asks of the harness, without submitted code."""
+        ...
+
     def grade(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
         """The verdict on one."""
         ...
@@ -146,28 +153,45 @@ class Grader(Protocol):
 
 
 class Lane:
-    """Grades variants one after the other; where the template dies, once more with another."""
+    """Grades variants one after the other; where the harness stumbles, once more, and then it is asked who is at fault.
+
+    The runner's seam: whatever a grading raises, the variant gets a row and the next one is graded.
+    """
 
     def __init__(self, processes: Processes, make: Callable[[Template], Grader], speed_measured: bool) -> None:
         self.processes, self.make, self.speed_measured = processes, make, speed_measured
         self.grader: Grader | None = None
 
     def do(self, variant: TaskVariant) -> Case:
-        """The verdict on one variant."""
+        """The verdict on one variant: HARNESS_ERROR only if the harness fails without the submission as well."""
         said = ""
-        for _ in range(2):
+        for _ in range(TRIES):
+            case, said = self.tried(lambda grader: grader.grade(variant, speed_measured=self.speed_measured))
+            if case is not None and case.verdict is not Verdict.HARNESS_ERROR:
+                return case
+            said = case.detail if case is not None else said
+        settled = Case()
+        _, alone = self.tried(lambda grader: grader.control(variant, speed_measured=self.speed_measured))
+        if alone:
+            settled.fail(Verdict.HARNESS_ERROR, f"{alone}, also without the submission")
+        else:
+            settled.fail(Verdict.RUNTIME_ERROR, f"with this submission the harness met, {TRIES} times, {said}; "
+                         "without it there is no such error")  # fmt: skip
+        return settled
+
+    def tried(self, work: Callable[[Grader], Result]) -> tuple[Result | None, str]:
+        """What some work gives, or None and what it raised."""
+        try:
             template = self.processes.template
             if self.grader is None or self.grader.template is not template:
                 self.grader = self.make(template)
-            try:
-                with self.processes.quiet.working():
-                    return self.grader.grade(variant, speed_measured=self.speed_measured)
-            except TemplateDied as error:
-                said = str(error)
-                self.processes.drop(template)
-            except OSError as error:
-                return Case(detail=f"grading met {error}"[:300])
-        return Case(detail=f"{said}, twice")
+            with self.processes.quiet.working():
+                return work(self.grader), ""
+        except TemplateDied as error:
+            self.processes.drop(template)
+            return None, str(error)
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}"
 
     def close(self) -> None:
         """End the reference process."""

@@ -3,10 +3,12 @@
     Path("index.html").write_text(leaderboard(read_boards([Path("results")], PRESETS["passnet"])))
 
 Submissions stand in one table only if they were graded under equal conditions on the same tasks; others get a table of
-their own, which says in what it differs. Next to each score stands its paired difference to the submission above, so
-that a rank which noise decided is seen as such. Reads results folders; writes nothing.
+their own, which says in what it differs. One whose task the harness failed on is void: it stands last, without a rank.
+Next to each score stands its paired difference to the submission above, so that a rank which noise decided is seen as
+such. Reads results folders; writes nothing.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from html import escape
@@ -75,12 +77,17 @@ def _key(entry: Entry) -> str:
 
 def _ranked(found: Sequence[tuple[Entry, ...]]) -> tuple[Line, ...]:
     scored = [(summarise([entry.score for entry in entries]), entries) for entries in found]
-    scored.sort(key=lambda item: (-item[0].score, _key(item[1][0])))
+    scored.sort(key=lambda item: (-_place(item[0]), _key(item[1][0])))
     lines: list[Line] = []
     for summary, entries in scored:
-        above = compare(entries, lines[-1].entries) if lines else None
+        above = compare(entries, lines[-1].entries) if lines and not summary.voided else None
         lines.append(Line(entries=entries, summary=summary, above=above))
     return tuple(lines)
+
+
+def _place(summary: Summary) -> float:
+    """What a submission is ranked by; void ones come last."""
+    return -math.inf if summary.score is None else summary.score
 
 
 def leaderboard(boards: Sequence[Board]) -> str:
@@ -117,9 +124,12 @@ def _table(board: Board) -> str:
 def _row(rank: int, line: Line) -> str:
     scores, total = [entry.score for entry in line.entries], line.summary
     known = total.ci_low is not None and total.ci_high is not None
+    score = "void" if total.score is None else f"{total.score:.3f}"
     cells = [
-        str(rank), f"<b>{escape(line.entries[0].details.name)}</b> <code>{escape(scores[0].submission[:8])}</code>",
-        f"<b>{total.score:.3f}</b>", f"{total.ci_low:.3f} – {total.ci_high:.3f}" if known else "–", _above(line),
+        "–" if total.voided else str(rank),
+        f"<b>{escape(line.entries[0].details.name)}</b> <code>{escape(scores[0].submission[:8])}</code>",
+        f"<b>{score}</b>", f"{total.ci_low:.3f} – {total.ci_high:.3f}" if known else "–",
+        escape(total.voided) if total.voided else _above(line),
         number(mean(s.correctness for s in scores), ".0%"), number(mean(s.coverage for s in scores), ".0%"),
         number(geometric(s.speedup for s in scores), ".2f", "×"),
         number(geometric(s.over_inductor for s in scores), ".2f", "×"),

@@ -21,12 +21,14 @@ from passbench.entries import Conditions, Entry, common
 from passbench.highlight import highlighted
 from passbench.page_style import STYLE
 from passbench.roofline import caps_of
-from passbench.score import contributions, outcomes_of, summarise
+from passbench.score import contributions, outcomes_of, require_scored, summarise
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Verdict
 
 MAX_GRAPHS, MAX_KERNELS, MAX_ROWS = 4, 4, 400
 NONE = "–"
 """What stands for a number that is not known."""
+VOID = "void"
+"""What stands for the score where the harness failed."""
 _FREE = {Verdict.HARNESS_ERROR, Verdict.AMBIGUOUS_TIMING}
 
 
@@ -87,12 +89,13 @@ def _tiles(entries: Sequence[Entry]) -> str:
     total, preset = summarise(scores), scores[0].preset
     known = total.ci_low is not None and total.ci_high is not None
     ends = f"95% interval {total.ci_low:.3f} – {total.ci_high:.3f}" if known else "too few tasks for an interval"
+    score = (VOID, total.voided) if total.voided else (number(total.score), f"preset {preset.name}, {ends}")
     capped, noise = sum(score.capped for score in scores), mean(entry.details.noise for entry in entries)
     exact = geometric(item.ratio for entry in entries for item in entry.details.numerics)
     alone = geometric(s.inductor_speedup for s in scores)
     beside = f"Inductor alone: {number(alone, '.2f', '×')}, score {number(geometric(s.inductor_score for s in scores))}"
     tiles = [
-        ("score", number(total.score), f"preset {preset.name}, {ends}"),
+        ("score", *score),
         ("correct", number(mean(s.correctness for s in scores), ".0%"),
          f"of {sum(s.total for s in scores)} subgraphs"),
         ("coverage", number(mean(s.coverage for s in scores), ".0%"), "a pass fired"),
@@ -156,6 +159,9 @@ def _clusters(entries: Sequence[Entry], level: int) -> list[float]:
 
 
 def _es_card(entries: Sequence[Entry]) -> str:
+    total = summarise([entry.score for entry in entries])
+    if total.voided:
+        return card("Error-aware speed-up", "", f"There is no ES_t: {total.voided}.")
     points, band = [], []
     for level in entries[0].score.preset.levels:
         logs = _clusters(entries, level)
@@ -206,10 +212,12 @@ def _forest_card(entries: Sequence[Entry]) -> str:
 
 
 def _task_span(entry: Entry) -> Span:
+    if entry.score.voided:
+        return Span(name=entry.stored.task.title, value=None, low=None, high=None, other=None, note="void", style="bad")
     outcomes = outcomes_of(entry.stored.rows, entry.stored.task, unit_speed=_unit(entry))
     logs = [math.log(value) for value in contributions(outcomes, -5, entry.score.preset)]
     found, score = mean_interval(logs), entry.score
-    shift = math.log(score.task_score) - math.fsum(logs) / len(logs)
+    shift = math.log(require_scored(score)) - math.fsum(logs) / len(logs)
     ends: tuple[float | None, float | None] = (None, None)
     if found is not None:
         ends = (math.exp(max(found.low, min(logs)) + shift), math.exp(min(found.high, max(logs)) + shift))

@@ -61,13 +61,13 @@ def summary_lines(task: Task, rows: Sequence[EvalResult], preset: Preset) -> lis
         lines.append("speed not measured: Triton kernels ran in the interpreter on the CPU, so s = 1 is used below")
     elif score.speedup is not None:
         lines.append(f"speed-up over eager where correct: {score.speedup:.3f}x (geometric mean)")
-    if score.harness_errors:
-        lines.append(f"{score.harness_errors} variants could not be graded by the harness; they count 1")
     return [*lines, *score_lines(score)]
 
 
 def score_lines(score: TaskScore) -> list[str]:
-    """ES_t at a few levels and AS, with the settings they hold under."""
+    """ES_t at a few levels and AS, with the settings they hold under; why there is no score where there is none."""
+    if score.task_score is None:
+        return [f"no score: {score.voided}"]
     levels = "  ".join(f"t={t}: {score.es[t]:.3f}" for t in (-5, -3, 0, 1, 3))
     preset = score.preset
     return [

@@ -29,7 +29,6 @@ from passbench.grading import Settings as Settings
 from passbench.grading import Timing as Timing
 from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
-from passbench.matcher_fault import confirm
 from passbench.numerics import worst_errors
 from passbench.policy import Facts, inspect_sources
 from passbench.probes import SLACK, Draw, probe, rehearse
@@ -114,10 +113,12 @@ class Harness:
         try:
             rules = self.settings.has("D4.policy")
             facts = inspect_sources(submission, max_patterns=task.max_patterns, rules=rules)
-        except Rejected as error:
-            off = self.settings.layers_off
-            cases = [Case(off=off, verdict=Verdict.REJECTED, rule=error.rule, detail=str(error)) for _ in ordered]
-            rows = [row_of(case, row, submission, env, speed=False) for case, row in zip(cases, ordered, strict=True)]
+        except (Rejected, RecursionError, MemoryError) as error:
+            case = Case(off=self.settings.layers_off)
+            too_deep = Rejected("syntax", "an expression is nested too deeply to be read; split it")
+            told = error if isinstance(error, Rejected) else too_deep
+            case.fail(Verdict.REJECTED, str(told), told.rule)
+            rows = [row_of(case, row, submission, env, speed=False) for row in ordered]
             return Graded(results=tuple(rows), environment=env, timings=(), settings=self.settings)
         speed = self.settings.device == "cuda" or not facts.uses_triton
         done = dict(journal.done) if journal else {}
@@ -163,6 +164,8 @@ class _Grader:
         self.task, self.settings = task, settings
         self.quiet = quiet
         self.reference: Child | None = None
+        self.graded: Header = {}
+        """The request that loads the graded graph into a reference process."""
 
     def grade(self, variant: TaskVariant, *, speed_measured: bool) -> Case:
         """The verdict on one variant; where a process was killed by something outside, that of a second try."""
@@ -202,11 +205,30 @@ class _Grader:
             case.fail(Verdict.HARNESS_ERROR, str(error))
         return case
 
+    def control(self, variant: TaskVariant, *, speed_measured: bool) -> None:
+        """All that a grading asks of the harness, without submitted code; raises whatever it fails with.
+
+        Only what fails here as well is the harness's own fault: nothing that a submission holds, says or does takes
+        part in it.
+        """
+        self.close()
+        sizes = [len(blob) for _, blob in self.submission.files]
+        self.template.fork("reference", [(f"file-{k}", bytes(size)) for k, size in enumerate(sizes)]).end()
+        draw = self.expected(variant)[0]
+        if speed_measured:
+            self.ask_reference({"do": "prepare", **draw.request})
+            self.ask_reference({"do": "window", "count": 1})
+            self.ask_reference({"do": "floor", **draw.request})
+
     # --- reference --------------------------------------------------------------------------------------------------
     def ask_reference(self, request: Header) -> tuple[Header, list[bytearray]]:
         """An answer of the reference; restarts it and raises _ReferenceFailed if there is none."""
+        graded = request["do"] == "load" and "on" not in request
+        self.graded = request if graded else self.graded
         if self.reference is None:
             self.reference = self.template.fork("reference")
+            if self.graded and not graded:  # one that ended on a probe is followed by one that knows the graph
+                self.ask_reference(self.graded)
         try:
             header, blobs = self.reference.ask(request, timeout_s=self.settings.reference_timeout_s)
         except (WireClosed, WireTimeout, WireError) as error:
@@ -275,7 +297,6 @@ class _Grader:
             return None
         if "error" in header:
             case.fail(*verdict_of_report(header["error"]))
-            confirm(self.ask_reference, header["error"], case)
             return None
         return header, blobs
 

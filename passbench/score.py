@@ -20,7 +20,8 @@ speed apart, fast_p, the same score with every s capped at its roofline ratio (`
 and default Inductor as a baseline. `passbench.bootstrap` gives the interval over tasks.
 
 A row of verdict WRONG_VALUE is correct from its `correct_from` on, but was never timed: it counts with s = 1.
-HARNESS_ERROR and AMBIGUOUS_TIMING never count against the submission: they count as correct with s = 1.
+AMBIGUOUS_TIMING never counts against the submission: it counts as correct with s = 1. One HARNESS_ERROR voids the task:
+it has no score, and neither has a summary over tasks of which one is void (`require_scored` says so).
 """
 
 import math
@@ -30,6 +31,7 @@ from dataclasses import dataclass, replace
 
 from passbench.bootstrap import mean_interval
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, Verdict
+from schemas.text import counted
 
 CLASS_VERSION = "1"
 """Version of VERDICT_CLASS and CLASS_MAPS together."""
@@ -125,10 +127,12 @@ class TaskScore:
     """"measured", "not measured: s = 1" where the caller asked for that, or NO_SPEED."""
     total: int
     """N."""
+    voided: str
+    """Why the task has no score, one sentence; empty if it has one."""
     es: Mapping[int, float]
-    """ES_t by level."""
-    task_score: float
-    """AS."""
+    """ES_t by level; empty if voided."""
+    task_score: float | None
+    """AS; None if voided."""
     coverage: float
     """Share of subgraphs in which a pass fired."""
     correctness: float
@@ -148,7 +152,7 @@ class TaskScore:
     over_inductor: float | None
     """Geometric mean of candidate over Inductor where both were timed; None if nowhere."""
     harness_errors: int
-    """Subgraphs that the harness failed to grade; they count 1."""
+    """Subgraphs that the harness failed to grade; one voids the task."""
     verdicts: Mapping[str, int]
     """Verdict -> number of subgraphs, missing ones under "missing"."""
 
@@ -174,20 +178,22 @@ def score_task(
             f"task {task.task_id}: speed was not measured on {len(unmeasured)} of {task.num_variants} subgraphs, so "
             "there is no ES_t; ask for s = 1 (--unit-speed) to see what correctness alone gives"
         )
-    outcomes = outcomes_of(flat_rows, task, unit_speed=bool(unmeasured))
     correct = [row for row in flat if row.verdict in CORRECT_VERDICTS]
     speeds = [row.speedup for row in correct if row.speedup is not None]
     verdicts = Counter(found[0].verdict.value if len(found) == 1 else MISSING for found in by_index)
-    es = es_curve(outcomes, preset)
-    bounded = None if unmeasured or caps is None else capped_outcomes(outcomes, caps)
+    voided = why_void(flat, task)
+    outcomes = [] if voided else outcomes_of(flat_rows, task, unit_speed=bool(unmeasured))
+    es = {} if voided else es_curve(outcomes, preset)
+    bounded = None if voided or unmeasured or caps is None else capped_outcomes(outcomes, caps)
     return TaskScore(
         task_id=task.task_id,
         submission=flat[0].submission if flat else "",
         preset=preset,
         speed="not measured: s = 1" if unmeasured else "measured" if correct else NO_SPEED,
         total=task.num_variants,
+        voided=voided,
         es=es,
-        task_score=task_score(es),
+        task_score=None if voided else task_score(es),
         coverage=sum(row.matches > 0 for row in flat) / task.num_variants,
         correctness=len(correct) / task.num_variants,
         speedup=geometric_mean(speeds) if speeds else None,
@@ -198,6 +204,15 @@ def score_task(
         harness_errors=verdicts[Verdict.HARNESS_ERROR.value],
         verdicts=dict(sorted(verdicts.items())),
     )
+
+
+def why_void(rows: Iterable[EvalResult], task: Task) -> str:
+    """Why a task has no score: the harness itself failed on some subgraph; empty if it has one."""
+    failed = [row for row in rows if row.verdict is Verdict.HARNESS_ERROR]
+    if not failed:
+        return ""
+    first = f"variant {failed[0].index}: {failed[0].detail}"
+    return f"the harness failed on {len(failed)} of {task.num_variants} subgraphs, so there is no score ({first})"
 
 
 def _baselines(flat: Sequence[EvalResult], total: int, preset: Preset) -> dict[str, float | None]:
@@ -232,12 +247,15 @@ def outcomes_of(rows: Sequence[EvalResult], task: Task, *, unit_speed: bool) -> 
 
 
 def outcome_of(found: Sequence[EvalResult], *, unit_speed: bool) -> Outcome:
-    """What the rows found for one subgraph contribute: exactly one row counts, none or several are a failure."""
+    """What the rows found for one subgraph contribute: exactly one row counts, none or several are a failure.
+
+    Raises ValueError on HARNESS_ERROR.
+    """
     if len(found) != 1:
         return Outcome(correct_from=None, speedup=1.0, error_class=MISSING)
     row = found[0]
     if row.verdict is Verdict.HARNESS_ERROR:
-        return Outcome(correct_from=-10, speedup=1.0, error_class="")
+        raise ValueError(f"variant {row.index}: the harness failed, so it contributes nothing and the task is void")
     if row.verdict in CORRECT_VERDICTS:
         known = row.verdict is Verdict.PASSED and row.speedup is not None and not unit_speed
         speed = row.speedup if known and row.speedup is not None else 1.0
@@ -302,10 +320,12 @@ def geometric_mean(numbers: Sequence[float]) -> float:
 class Summary:
     """Several task scores of one submission as one number."""
 
-    score: float
-    """Geometric mean of the task scores."""
+    score: float | None
+    """Geometric mean of the task scores; None if a task is void."""
+    voided: str
+    """Why there is none, one sentence; empty if there is one."""
     ci_low: float | None
-    """Lower end of its 95% interval, bootstrap over tasks; None of too few tasks."""
+    """Lower end of its 95% interval, bootstrap over tasks; None of too few tasks or without a score."""
     ci_high: float | None
     """Upper end of it."""
     tasks: int
@@ -315,10 +335,23 @@ class Summary:
 def summarise(scores: Sequence[TaskScore], *, seed: int = 0) -> Summary:
     """One number of several tasks; raises ValueError if they were scored under unequal settings."""
     require_comparable(scores)
-    logs = [math.log(score.task_score) for score in scores]
+    known = [score.task_score for score in scores if score.task_score is not None]
+    if len(known) < len(scores):
+        first = next(score.voided for score in scores if score.voided)
+        voided = f"{len(scores) - len(known)} of {counted(len(scores), 'task')} void: {first}"
+        return Summary(score=None, voided=voided, ci_low=None, ci_high=None, tasks=len(scores))
+    logs = [math.log(value) for value in known]
     found = mean_interval(logs, seed=seed)
     ends = (None, None) if found is None else (found.exp().low, found.exp().high)
-    return Summary(score=math.exp(math.fsum(logs) / len(logs)), ci_low=ends[0], ci_high=ends[1], tasks=len(scores))
+    mean = math.exp(math.fsum(logs) / len(logs))
+    return Summary(score=mean, voided="", ci_low=ends[0], ci_high=ends[1], tasks=len(scores))
+
+
+def require_scored(score: TaskScore) -> float:
+    """The task score; raises ValueError that says why where the task is void."""
+    if score.task_score is None:
+        raise ValueError(f"task {score.task_id} has no score: {score.voided}")
+    return score.task_score
 
 
 def require_comparable(scores: Sequence[TaskScore]) -> None:

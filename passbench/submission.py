@@ -13,16 +13,22 @@ Raises Rejected with the rule that was broken and one line of file, line and wha
 
 import ast
 import json
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.rows import content_id
+from schemas.text import plain
 
 ORDER_FILE = "sorted_output_pass_rule_names.json"
 TASK_FILE = "task.json"
 CONTRACT = ("pattern", "replacement_args", "replacement_func")
 GRAPH_PASS = "graph_pass"
 MAX_FILES, MAX_BYTES = 1000, 16 * 2**20
+MAX_PATH, MAX_PARTS, MAX_NAME = 200, 8, 80
+"""Most characters of a path inside the folder, parts of it, and characters of the folder's own name that are kept."""
 MAX_PATTERNS = 100
 
 
@@ -74,7 +80,8 @@ def freeze(folder: str | Path) -> Submission:
     task = _declared_task(files)
     ordered = tuple(sorted(files.items()))
     parts = [part for path, blob in ordered for part in (path, blob)]
-    return Submission(name=root.resolve().name, digest=content_id(*parts), files=ordered, passes=passes, task=task)
+    name = re.sub(r"[^\w.+-]", "_", plain(root.resolve().name, MAX_NAME))
+    return Submission(name=name, digest=content_id(*parts), files=ordered, passes=passes, task=task)
 
 
 def parse(submission: Submission) -> dict[str, ast.Module]:
@@ -95,10 +102,8 @@ def parse(submission: Submission) -> dict[str, ast.Module]:
 def _read_files(root: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     size = 0
-    for path in sorted(root.rglob("*")):
+    for path in sorted(_paths(root)):
         relative = path.relative_to(root)
-        if any(part.startswith(".") or part == "__pycache__" for part in relative.parts):
-            continue
         if path.is_symlink():
             raise Rejected("symlink", f"{relative}: a submission holds plain files, not links")
         if not path.is_file():
@@ -111,6 +116,30 @@ def _read_files(root: Path) -> dict[str, bytes]:
         except OSError as error:
             raise ValueError(f"cannot read {path}: {error.strerror}; change its permissions") from error
     return found
+
+
+def _paths(root: Path) -> Iterator[Path]:
+    """Every path below a folder that is not hidden; raises Rejected on names that no other folder might hold."""
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            raise ValueError(f"cannot list {folder}: {error.strerror}; change its permissions") from error
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__pycache__":
+                continue
+            path = folder / entry.name
+            told = plain(path.relative_to(root).as_posix())
+            if len(told) > MAX_PATH or told.count("/") >= MAX_PARTS:
+                limit = f"at most {MAX_PATH} characters and {MAX_PARTS} parts"
+                raise Rejected("file-name", f"{told[:60]}…: a path of a submission has {limit}; shorten it")
+            if told != path.relative_to(root).as_posix():
+                raise Rejected("file-name", f"{told}: a name has a character that is not plain text; rename it")
+            yield path
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(path)
 
 
 def _json_file(files: dict[str, bytes], name: str) -> object:

@@ -5,7 +5,8 @@
 
 A message is a header length (u32), that many bytes of JSON, and the blobs whose sizes stand under "sizes". What comes
 from a candidate is data to be doubted: sizes are bounded before anything is read, and tensors are rebuilt from declared
-dtype, shape and stride only after these have been checked. `encode` and `decode` need torch; nothing else does.
+dtype, shape and stride only after these have been checked. Its text goes through `cleaned` first: no surrogate, escape
+or mark of direction reaches a file or a terminal. `encode` and `decode` need torch; nothing else does.
 """
 
 import json
@@ -17,12 +18,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.graph import DTYPE_BYTES
+from schemas.text import plain
 
 if TYPE_CHECKING:
     import torch
 
 HEADER_LIMIT = 8 * 2**20
-MAX_RANK = 64
+MAX_RANK = 32
+MAX_BLOBS = 4096
+MAX_DEPTH = 16
+"""Most lists and objects inside each other in what a candidate says."""
+MAX_DIGITS = 40
+"""Most characters of a whole number."""
 Header = dict[str, Any]
 
 
@@ -38,14 +45,17 @@ class WireTimeout(Exception):
     """The other side did not answer in time."""
 
 
-def send(link: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> None:
-    """Send one message; raises WireClosed."""
+def send(
+    link: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes] = (), *, deadline: float | None = None
+) -> None:
+    """Send one message by a `time.monotonic` deadline; raises WireClosed or WireTimeout."""
     raw = json.dumps({**header, "sizes": [len(blob) for blob in blobs]}).encode()
     try:
-        link.settimeout(None)
-        link.sendall(struct.pack("<I", len(raw)) + raw)
-        for blob in blobs:
-            link.sendall(blob)
+        for part in (struct.pack("<I", len(raw)) + raw, *blobs):
+            link.settimeout(None if deadline is None else max(deadline - time.monotonic(), 1e-3))
+            link.sendall(part)
+    except TimeoutError as error:
+        raise WireTimeout from error
     except OSError as error:
         raise WireClosed(str(error)) from error
 
@@ -58,15 +68,36 @@ def receive(
     if size > HEADER_LIMIT:
         raise WireError(f"header of {size} bytes")
     try:
-        header = json.loads(bytes(_exactly(link, size, deadline)))
+        header = json.loads(bytes(_exactly(link, size, deadline)), parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise WireError("header is not JSON") from error
     sizes = header.pop("sizes", None) if isinstance(header, dict) else None
     if not isinstance(sizes, list) or not all(type(item) is int and item >= 0 for item in sizes):
         raise WireError("header without sizes")
+    if len(sizes) > MAX_BLOBS:
+        raise WireError(f"{len(sizes)} pieces of data")
     if sum(sizes) > limit:
         raise WireError(f"{sum(sizes)} bytes of data, at most {limit} expected")
     return header, [_exactly(link, item, deadline) for item in sizes]
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError("a whole number of absurd length")
+    return int(digits)
+
+
+def cleaned(value: Any, depth: int = 0) -> Any:
+    """What a candidate says, its text made plain (`schemas.text`); raises WireError where it is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise WireError("header is nested too deeply")
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [cleaned(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {plain(name): cleaned(item, depth + 1) for name, item in value.items()}
+    return value
 
 
 def _exactly(link: socket.socket, count: int, deadline: float | None) -> bytearray:
@@ -132,8 +163,10 @@ def _tensor(item: Any, blob: bytearray) -> "torch.Tensor":
 
     from passbench.check import stride_order
 
-    if not isinstance(item, dict) or set(item) != {"dtype", "shape", "stride"} or item["dtype"] not in DTYPE_BYTES:
+    if not isinstance(item, dict) or set(item) != {"dtype", "shape", "stride"}:
         raise WireError("an output is not described by dtype, shape and stride")
+    if not isinstance(item["dtype"], str) or item["dtype"] not in DTYPE_BYTES:
+        raise WireError("an output of unknown dtype")
     shape, stride = item["shape"], item["stride"]
     for part in (shape, stride):
         if not isinstance(part, list) or not all(type(n) is int and 0 <= n < 2**48 for n in part):
@@ -143,9 +176,12 @@ def _tensor(item: Any, blob: bytearray) -> "torch.Tensor":
     if len(shape) != len(stride) or math.prod(shape) * DTYPE_BYTES[item["dtype"]] != len(blob):
         raise WireError("an output's data does not fit its description")
     dtype = getattr(torch, item["dtype"])
-    if not blob:
-        return torch.empty(shape, dtype=dtype)
-    value = torch.frombuffer(blob, dtype=torch.uint8).view(dtype).reshape(shape)
-    if stride_order(shape, stride) is None:
-        return torch.stack([value, value], dim=-1)[..., 0]
-    return torch.empty_strided(shape, stride, dtype=dtype).copy_(value)
+    try:
+        if not blob:
+            return torch.empty(shape, dtype=dtype)
+        value = torch.frombuffer(blob, dtype=torch.uint8).view(dtype).reshape(shape)
+        if stride_order(shape, stride) is None:
+            return torch.stack([value, value], dim=-1)[..., 0]
+        return torch.empty_strided(shape, stride, dtype=dtype).copy_(value)
+    except (RuntimeError, TypeError) as error:  # NotImplementedError of an exotic dtype is a RuntimeError
+        raise WireError(f"an output of {item['dtype']} that torch does not make") from error

@@ -9,7 +9,6 @@ later seeds. The broad `except` here is the child-process seam: whatever a guest
 """
 
 import contextlib
-import copy
 import ctypes
 import gc
 import os
@@ -32,8 +31,6 @@ from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
 from passbench.interpreter import streamline
-from passbench.match import PatternError, rewrite_pass
-from passbench.matcher_fault import rebuilt
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
 from passbench.sandbox import LEVELS, Box, Reached, enter, limit_resources
@@ -103,28 +100,6 @@ class Reference:
         return {"floor_us": best * 1e6}
 
 
-def crash_of(module: torch.nn.Module, text: str, inputs: Sequence[Any]) -> str:
-    """What the matcher raises on a pattern, one line; empty if nothing, or if the pattern is none."""
-    pattern = rebuilt(text)
-    if pattern is None:
-        return ""
-    found: list[str] = []
-
-    def backend(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        kept = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
-        try:
-            rewrite_pass(gm, pattern, lambda *args: args, torch.relu)
-        except PatternError:
-            pass
-        except Exception as error:
-            found.append(f"{type(error).__name__}: {error}"[:200])
-        return kept.forward
-
-    torch._dynamo.reset()
-    torch.compile(module, backend=backend, dynamic=False, fullgraph=True)(*inputs)
-    return found[0] if found else ""
-
-
 def synchroniser(device: str) -> Callable[[object], None]:
     """A function that waits until the device has done what was asked of it."""
     return (lambda _: torch.cuda.synchronize()) if device == "cuda" else (lambda _: None)
@@ -180,9 +155,6 @@ class Session:
             assert isinstance(side, Candidate)
             return side.read(request["index"])
         assert isinstance(side, Reference)
-        if do == "match":
-            inputs = inputs_of(side.graph, {"seed": 0}, self.device)
-            return {"crash": crash_of(side.module, request["pattern"], inputs)}, []
         return side.time_inductor(request) if do == "inductor" else side.floor(request), []
 
     def load(self, request: Header) -> Reference | Candidate:

@@ -7,7 +7,8 @@ for some it is shown that they pass without it; `python -m benchmarks.adversaria
 
 import pytest
 
-from benchmarks.adversarial import DOCS, GOOD, SETTINGS, as_expected, cases, graded
+from benchmarks.adversarial import DOCS, GOOD, SETTINGS, as_expected, graded
+from benchmarks.adversarial_cases import cases
 from passbench.layers import LAYERS
 from passbench.results import write_results
 from passbench.run import Harness

@@ -92,3 +92,16 @@ def test_the_command_prints_the_ratio_and_refuses_in_one_line(tmp_path):
     assert done.exit_code == 0 and "A is better" in done.output
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "a"), str(tmp_path / "c")])
     assert done.exit_code == 2 and "isolation: namespaces against limits" in done.output
+
+
+def test_a_void_task_is_refused_by_name_and_the_command_that_scores_it_fails(tmp_path):
+    a = made(tmp_path / "a")
+    b = made(tmp_path / "b", speeds=[*FAST[:-1], [1.0, "HARNESS_ERROR"]])
+    with pytest.raises(ValueError, match="B has no score on title of t7: the harness failed on 1 of 2 subgraphs"):
+        compare(a, b)
+    for folder, code, words in ((tmp_path / "b", 3, "1 task of 8 void"), (tmp_path / "a", 0, "")):
+        for more in ([], ["--json"]):
+            done = CliRunner().invoke(app, ["score", str(folder), *more])
+            assert done.exit_code == code and words in done.stderr, done.output
+    done = CliRunner().invoke(app, ["score", str(tmp_path / "b")])
+    assert "no score: the harness failed on 1 of 2" in done.stdout and "8 tasks:" not in done.stdout

@@ -55,6 +55,17 @@ def test_the_command_writes_a_page_without_a_link_to_anything(tmp_path):
     assert "<b>fast<b>" not in out.read_text() and "src=" not in out.read_text() and "href=" not in out.read_text()
 
 
+def test_a_void_submission_stands_last_and_has_no_rank(tmp_path):
+    made(tmp_path, 1.3, "fast"), made(tmp_path, 1.0, "slow"), made(tmp_path, 9.0, "broken")
+    write(tmp_path / "more", task_named("t0", 2), rows_of("t0", [9.0, "HARNESS_ERROR"], "broken"),
+          submission={"name": "broken", "passes": []})  # fmt: skip
+    (board,) = read_boards([tmp_path / "broken", tmp_path / "fast", tmp_path / "slow", tmp_path / "more"],
+                           PRESETS["passnet"])  # fmt: skip
+    assert [line.entries[0].details.name for line in board.lines] == ["fast", "slow", "broken"]
+    text = leaderboard([board])
+    assert "<td>–</td><td><b>broken</b>" in text and "1 of 9 tasks void: the harness failed" in text
+
+
 def test_a_sample_is_fixed_by_its_seed_and_differs_between_seeds_and_tasks():
     task = task_named("t", 40)
     picks = chosen(task, Sample(count=5, seed=1))

@@ -133,3 +133,13 @@ def test_several_tasks_make_one_page_and_several_submissions_none(tmp_path):
     write(tmp_path / "other", task_named("t9", 1), rows_of("t9", [1.0], submission="other"))
     done = CliRunner().invoke(app, ["report", str(tmp_path), "-o", str(out)])
     assert done.exit_code == 2 and "one submission, 2 were given" in done.output
+
+
+def test_a_task_that_the_harness_failed_on_is_shown_as_void(tmp_path):
+    rows = rows_of("t0", [1.5, "HARNESS_ERROR"])
+    write(tmp_path / "t0", task_named("t0", 2), rows)
+    write(tmp_path / "t1", task_named("t1", 2), rows_of("t1", [1.5, 1.2]))
+    for folder in (tmp_path, tmp_path / "t0"):
+        text = page(read_entries(folder, PRESETS["passnet"], unit_speed=True))
+        assert "the harness failed on 1 of 2 subgraphs" in text and "<b>score</b><span>void</span>" in text
+    assert "<b>score</b><span>void</span>" not in page(read_entries(tmp_path / "t1", PRESETS["passnet"]))

@@ -181,10 +181,14 @@ def test_processor_time_used_up_is_a_timeout(variants, tmp_path):
 
 
 def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, variants, tmp_path, monkeypatch):
-    def broken(self, *args, **more):
-        raise _ReferenceFailed("gone")
+    original = _Grader.ask_reference
 
-    monkeypatch.setattr(_Grader, "time", broken)
+    def broken(self, request):
+        if request["do"] == "floor":
+            raise _ReferenceFailed("gone")
+        return original(self, request)
+
+    monkeypatch.setattr(_Grader, "ask_reference", broken)
     (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants[:1])
     assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
 

@@ -18,7 +18,9 @@ from passbench.score import (
     Preset,
     es_formula,
     es_mean,
+    outcome_of,
     require_comparable,
+    require_scored,
     score_task,
     summarise,
 )
@@ -135,10 +137,24 @@ def test_a_missing_or_duplicate_row_fails_its_subgraph_and_n_stays():
         assert math.isclose(found.es[4], math.sqrt(1.2 * 0.001))
 
 
-def test_harness_errors_and_noise_never_count_against_the_submission():
-    rows = [row(0, correct_from=-10), row(1, "HARNESS_ERROR"), row(2, "AMBIGUOUS_TIMING", 0.5, correct_from=-10)]
+def test_noise_never_counts_against_the_submission():
+    rows = [row(0, correct_from=-10), row(1, "AMBIGUOUS_TIMING", 0.5, correct_from=-10)]
+    assert math.isclose(score_task(rows, task(2), PRESETS["passnet"]).es[-10], 1.2 ** (1 / 2))
+
+
+def test_one_harness_error_voids_the_task_and_every_number_made_of_it():
+    rows = [row(0, correct_from=-10), row(1, "HARNESS_ERROR"), row(2, "NO_MATCH")]
     found = score_task(rows, task(3), PRESETS["passnet"])
-    assert math.isclose(found.es[-10], 1.2 ** (1 / 3)) and found.harness_errors == 1
+    assert found.task_score is None and found.es == {} and found.winsorised is None and found.harness_errors == 1
+    assert "the harness failed on 1 of 3 subgraphs, so there is no score (variant 1" in found.voided
+    whole = score_task(rows[:1], task(1), PRESETS["passnet"])
+    assert whole.voided == "" and require_scored(whole) == whole.task_score
+    with pytest.raises(ValueError, match="has no score: the harness failed"):
+        require_scored(found)
+    total = summarise([whole, found, whole])
+    assert total.score is total.ci_low is None and total.voided.startswith("1 of 3 tasks void: the harness failed")
+    with pytest.raises(ValueError, match="the harness failed"):
+        outcome_of(rows[1:2], unit_speed=True)
 
 
 def test_unmeasured_speed_gives_no_score_unless_asked_for():

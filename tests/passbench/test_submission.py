@@ -1,6 +1,7 @@
 """The submission contract and the static policy: what is rejected, by which rule, in one line; what passes."""
 
 import json
+import os
 
 import pytest
 
@@ -240,3 +241,42 @@ def test_declared_task(tmp_path):
     assert freeze(folder(tmp_path, files={"task.json": json.dumps({"task": "add > relu"})})).task == "add > relu"
     with pytest.raises(Rejected, match=r"task\.json"):
         freeze(folder(tmp_path, files={"task.json": "[]"}))
+
+
+def deep(tmp_path):
+    """A folder deeper than any path may be long."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(60):
+        os.mkdir("d" * 100, dir_fd=here)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("x.py", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+NAMES = {
+    "too long": lambda root: (root / ("n" * 240 + ".py")).touch(),
+    "too deep": lambda root: (root / "/".join("abcdefghijk")).mkdir(parents=True),
+    "no end": deep,
+    "surrogate": lambda root: (root / "a\udc80.py").touch(),
+    "escape": lambda root: (root / "a\x1b[2J.txt").touch(),
+    "line": lambda root: (root / "a\nb").touch(),
+    "direction": lambda root: (root / "a\u202egnp.py").touch(),
+}
+
+
+@pytest.mark.parametrize("name", list(NAMES))
+def test_names_that_another_folder_might_not_hold_are_rejected(tmp_path, name):
+    root = folder(tmp_path)
+    NAMES[name](root)
+    with pytest.raises(Rejected) as caught:
+        freeze(root)
+    assert caught.value.rule == "file-name" and str(caught.value).isprintable() and len(str(caught.value)) < 400
+
+
+def test_the_name_of_the_folder_is_kept_as_far_as_it_is_plain(tmp_path):
+    root = tmp_path / ("odd \x1b name" + "x" * 200)
+    root.mkdir()
+    name = freeze(folder(root)).name
+    assert name.startswith("odd__") and len(name) == 80 and name.isprintable()
