@@ -3,10 +3,10 @@
 Runs in the candidate's process only; what it reports is a claim. Reads the submission's copy in the scratch folder.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from passbench.census import Census
 from passbench.failure import PassFailed, one_line
 from passbench.guard import changes, snapshot
+from passbench.guest_modules import GuestModules, file_of, module_name
 from passbench.inputs import materialize
 from passbench.launches import Launches
 from passbench.match import InvalidGraph, Pattern, PatternError, check_graph, rewrite_pass, trace_pattern
@@ -42,8 +43,8 @@ class Loaded:
         self.launches = Launches(ghost=request.get("ghost", False), census=self.census).__enter__()
         self.watching = True
         self.state = snapshot()
-        sys.path.insert(0, "submission")
-        self.passes = [_load(stem) for stem in request["passes"]]
+        guests = GuestModules(Path("submission"))
+        self.passes = [guests.load(key) for key in request["passes"]]
         self.functions = _functions(self.passes, request)
         self.patterns = {module.__name__: _traced(module) for module in self.passes if not hasattr(module, GRAPH_PASS)}
 
@@ -166,7 +167,7 @@ class Candidate:
             raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
         self.matches += done.matches
         self.replaced += done.matches
-        self.diagnosis += [f"{module.__name__}: {done.diagnosis}"] if done.diagnosis else []
+        self.diagnosis += [f"{file_of(module)}: {done.diagnosis}"] if done.diagnosis else []
         return gm
 
     def apply_graph_pass(self, module: ModuleType, gm: GraphModule, inputs: Sequence[torch.Tensor]) -> GraphModule:
@@ -176,15 +177,15 @@ class Candidate:
             after = module.graph_pass(gm, inputs)
         except Exception as error:
             raise PassFailed(
-                Verdict.COMPILE_ERROR, f"{module.__name__}: {type(error).__name__}: {one_line(error)}"
+                Verdict.COMPILE_ERROR, f"{file_of(module)}: {type(error).__name__}: {one_line(error)}"
             ) from error
         if not isinstance(after, GraphModule):
-            raise PassFailed(Verdict.GRAPH_INVALID, f"{module.__name__}: graph_pass returned {type(after).__name__}")
+            raise PassFailed(Verdict.GRAPH_INVALID, f"{file_of(module)}: graph_pass returned {type(after).__name__}")
         check_graph(after)
         after.recompile()
         changed = after.code != before
         self.matches += changed
-        self.diagnosis += [] if changed else [f"{module.__name__}: the graph is unchanged"]
+        self.diagnosis += [] if changed else [f"{file_of(module)}: the graph is unchanged"]
         return after
 
 
@@ -205,7 +206,7 @@ def under_census(gm: GraphModule, census: Census) -> None:
         if node.op == "call_module" and not type(gm.get_submodule(node.target)).__module__.startswith("torch."):
             raise Rejected("foreign-module", f"{node.name}: a graph may call modules of torch only")
         home = str(getattr(node.target, "__module__", None))
-        if node.op == "call_function" and home.split(".")[0] in sys.modules and _is_submitted(home):
+        if node.op == "call_function" and _is_submitted(home):
             node.target = _watched(node.target, census)
     gm.recompile()
     _LazyGraphModule.force_recompile(gm)
@@ -255,41 +256,30 @@ def _arguments_of(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:
         try:
             found = module.replacement_args(*bound)
         except Exception as error:
-            detail = f"{module.__name__}: replacement_args: {type(error).__name__}: {one_line(error)}"
+            detail = f"{file_of(module)}: replacement_args: {type(error).__name__}: {one_line(error)}"
             raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
         if list(gm.graph.nodes) != before:
-            raise Rejected("graph-changed", f"{module.__name__}.py: replacement_args chooses values and adds no nodes")
+            raise Rejected("graph-changed", f"{file_of(module)}: replacement_args chooses values and adds no nodes")
         return found
 
     return arguments
-
-
-def _load(stem: str) -> ModuleType:
-    if stem in sys.modules and not str(getattr(sys.modules[stem], "__file__", "")).startswith(os.getcwd()):
-        raise Rejected("module-name", f"{stem}.py: {stem} is also the name of an installed module; rename the pass")
-    try:
-        return importlib.import_module(stem)
-    except Exception as error:
-        raise PassFailed(
-            Verdict.COMPILE_ERROR, f"{stem}.py: {type(error).__name__} at import: {one_line(error)}"
-        ) from error
 
 
 def _traced(module: ModuleType) -> Pattern:
     try:
         return trace_pattern(module.pattern)
     except Exception as error:
-        raise PassFailed(Verdict.COMPILE_ERROR, f"{module.__name__}.py: pattern: {one_line(error)}") from error
+        raise PassFailed(Verdict.COMPILE_ERROR, f"{file_of(module)}: pattern: {one_line(error)}") from error
 
 
 def _functions(passes: Sequence[ModuleType], request: Header) -> dict[str, Callable[..., Any]]:
     """The replacement function of every pass: stable, at module level, marked, and few enough."""
-    wrapped = {tuple(item) for item in request["wrapped"]}
+    wrapped = {(module_name(key), name) for key, name in request["wrapped"]}
     found: dict[str, Callable[..., Any]] = {}
     for module in passes:
         if hasattr(module, GRAPH_PASS):
             continue
-        name = f"{module.__name__}.py"
+        name = file_of(module)
         function: Any = module.replacement_func()
         if module.replacement_func() is not function or not callable(function):
             raise Rejected("unstable-function", f"{name}: replacement_func must return one function at every call")

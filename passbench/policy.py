@@ -3,23 +3,42 @@
     facts = inspect_sources(submission, max_patterns=100)    # raises Rejected(rule) with file:line
 
 Reads the syntax trees alone; imports and executes nothing. The bodies of top-level functions named in EXEMPT describe
-graphs instead of computing, so rules marked "outside patterns" leave them out. What this cannot see: arithmetic
-operators on tensors other than `@`, what `graph_pass` puts into a graph, and anything decided by values at run time.
+graphs instead of computing, so rules marked "outside patterns" leave them out, and all leave out what stands below
+`if __name__ == "__main__"`. What this cannot see: arithmetic operators on tensors other than `@`, what `graph_pass`
+puts into a graph, and anything decided by values at run time.
 
 RULES is the whole policy: (rule, checked inside patterns too, predicate, sentence). A predicate gets a node and its
 file's scope and returns the offending text or None.
 """
 
 import ast
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from passbench.submission import CONTRACT, GRAPH_PASS, Rejected, Submission, parse
+from passbench.sources import LIBRARIES, Modules, imported_names, is_library, path_of, read_modules
+from passbench.submission import CONTRACT, GRAPH_PASS, Rejected, Submission
 
 EXEMPT = frozenset({"pattern", "replacement_args", GRAPH_PASS})
-IMPORTS = frozenset({"torch", "triton", "math", "functools", "itertools", "operator", "typing", "dataclasses", "enum",
-                     "collections", "contextlib", "numbers", "abc", "__future__"})  # fmt: skip
+LIBRARY_NAMES: Mapping[str, frozenset[str]] = {
+    module: frozenset(names.split())
+    for module, names in {
+        "functools": "lru_cache cache partial reduce wraps cached_property",
+        "itertools": "chain product repeat count islice accumulate zip_longest combinations permutations starmap",
+        "typing": """
+            Any Callable ClassVar Dict Final FrozenSet Generic Iterable Iterator List Literal Mapping NamedTuple
+            NoReturn Optional Protocol Sequence Set Tuple Type TypeAlias TypeVar Union cast TYPE_CHECKING
+        """,
+        "dataclasses": "dataclass field replace asdict astuple fields",
+        "enum": "Enum IntEnum StrEnum Flag IntFlag auto unique",
+        "collections": "OrderedDict defaultdict namedtuple Counter deque abc",
+        "collections.abc": "Callable Iterable Iterator Mapping Sequence Set MutableMapping Hashable",
+        "contextlib": "contextmanager nullcontext suppress ExitStack",
+        "numbers": "Number Integral Real Complex",
+        "abc": "ABC abstractmethod ABCMeta",
+        "triton": "jit autotune heuristics Config cdiv next_power_of_2 __version__",
+    }.items()
+}
+"""Names that may be used of a library; of others, and of the operator module inside patterns, all public ones."""
 _TORCH_NAMES = """
     empty empty_like empty_strided zeros zeros_like ones ones_like full full_like as_tensor
     Tensor device dtype Size finfo iinfo strided contiguous_format channels_last preserve_format
@@ -48,6 +67,13 @@ DYNAMIC = frozenset("""
     super object dir help
 """.split())  # fmt: skip
 DUNDER_ALLOWED = frozenset({"__name__", "__doc__", "__version__", "__all__", "__future__", "__annotations__"})
+OPERATOR_METHODS = frozenset(
+    f"__{name}__" for name in """
+    eq ne lt le gt ge add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul
+    and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert getitem len contains
+    """.split()
+)  # fmt: skip
+"""Special methods that stand for an operator; a pattern may call them, as graphs do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +82,12 @@ class Scope:
 
     path: str
     """The file."""
+    key: str
+    """Its module."""
     names: dict[str, str]
     """Local name -> dotted name it was imported as."""
-    siblings: frozenset[str]
-    """Importable modules of the submission itself."""
+    modules: Modules
+    """All modules of the submission."""
     rebound: frozenset[str]
     """Names that the file gives a value otherwise than by an import."""
 
@@ -86,6 +114,8 @@ class _Place:
     called: bool
     inner: bool
     """Whether it is the left part of a longer dotted name."""
+    local: frozenset[str] = frozenset()
+    """Names that the functions around it bind."""
 
 
 def dotted(node: ast.AST, scope: Scope) -> str | None:
@@ -101,11 +131,57 @@ def dotted(node: ast.AST, scope: Scope) -> str | None:
 # --- predicates -----------------------------------------------------------------------------------------------------
 def _foreign_import(place: _Place, scope: Scope) -> str | None:
     node = place.node
-    if isinstance(node, ast.ImportFrom) and node.level:
-        return "." * node.level + (node.module or "")
-    names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-    names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-    return next((name for name in names if name.split(".")[0] not in IMPORTS | scope.siblings), None)
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return None
+    names = imported_names(scope.modules.keys, scope.key, node)
+    return next(("." * level + name for name, level in names if not _imported_module(name, level, scope)), None)
+
+
+def _imported_module(name: str, level: int, scope: Scope) -> bool:
+    """Whether an import is of a library that is allowed or of the submission itself."""
+    if not level and name.split(".")[0] in LIBRARIES:
+        return True
+    return scope.modules.sibling(scope.key, name, level) is not None
+
+
+def _library_name(place: _Place, scope: Scope) -> str | None:
+    """A name of a library that is not among those that may be used."""
+    node = place.node
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        names = [f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*"]
+        return next((name for name in names if not _may_be_used(name)), None)
+    name = None if place.inner else _imported_name(node, scope)
+    return name if name and not _may_be_used(name) else None
+
+
+def _may_be_used(name: str) -> bool:
+    parts = name.split(".")
+    if parts[0] not in LIBRARIES or parts[0] == "torch" or parts[:2] == ["triton", "language"]:
+        return True
+    module = "collections.abc" if parts[:2] == ["collections", "abc"] else parts[0]
+    rest = parts[module.count(".") + 1 :]
+    if not rest:
+        return True
+    if module in LIBRARY_NAMES:
+        return rest[0] in LIBRARY_NAMES[module]
+    return len(rest) == 1 and not rest[0].startswith("_")
+
+
+def _imported_name(node: ast.AST, scope: Scope) -> str | None:
+    """The dotted name of an expression that begins with an imported name."""
+    root = node
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    return dotted(node, scope) if isinstance(root, ast.Name) and root.id in scope.names else None
+
+
+def _module_name(place: _Place, scope: Scope) -> str | None:
+    """The name in a plain import that means a library, and could be taken to mean a file of the submission."""
+    node = place.node
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+    names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+    roots = (name.split(".")[0] for name in names)
+    return next((root for root in roots if is_library(root) and root in scope.modules.keys), None)
 
 
 def _star_import(place: _Place, scope: Scope) -> str | None:
@@ -115,12 +191,15 @@ def _star_import(place: _Place, scope: Scope) -> str | None:
 
 def _dynamic(place: _Place, scope: Scope) -> str | None:
     node = place.node
-    return node.id if isinstance(node, ast.Name) and node.id in DYNAMIC and node.id not in scope.names else None
+    is_builtin = isinstance(node, ast.Name) and node.id not in scope.names and node.id not in place.local
+    return node.id if isinstance(node, ast.Name) and is_builtin and node.id in DYNAMIC else None
 
 
 def _dunder(place: _Place, scope: Scope) -> str | None:
     node = place.node
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if place.in_pattern and place.called and name in OPERATOR_METHODS:
+        return None
     return name if name.startswith("__") and name.endswith("__") and name not in DUNDER_ALLOWED else None
 
 
@@ -129,7 +208,13 @@ def _patched(place: _Place, scope: Scope) -> str | None:
     if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
         return None
     name = dotted(node, scope)
-    return name if name and (name.split(".")[0] in IMPORTS | scope.siblings) else None
+    return name if name and _is_module(name, scope) else None
+
+
+def _is_module(name: str, scope: Scope) -> bool:
+    """Whether a dotted name begins with a library or a module of the submission."""
+    root = name.split(".")[0]
+    return root in LIBRARIES or scope.modules.sibling(scope.key, root, 0) is not None
 
 
 def _torch_use(place: _Place, scope: Scope) -> str | None:
@@ -143,7 +228,7 @@ def _module_value(place: _Place, scope: Scope) -> str | None:
     node = place.node
     if place.inner or not isinstance(node, ast.Name) or node.id not in scope.names:
         return None
-    return node.id if scope.names[node.id] in IMPORTS else None
+    return node.id if scope.names[node.id] in LIBRARIES else None
 
 
 def _operator_use(place: _Place, scope: Scope) -> str | None:
@@ -158,8 +243,7 @@ def _tensor_method(place: _Place, scope: Scope) -> str | None:
     if not place.called and (place.inner or node.attr not in COMPUTING or not isinstance(node.ctx, ast.Load)):
         return None
     root = dotted(node, scope)
-    known = root is not None and root.split(".")[0] in (IMPORTS | scope.siblings)
-    return None if known else f".{node.attr}"
+    return None if root is not None and _is_module(root, scope) else f".{node.attr}"
 
 
 def _matmul(place: _Place, scope: Scope) -> str | None:
@@ -175,8 +259,10 @@ def _calls_pattern(place: _Place, scope: Scope) -> str | None:
 
 Predicate = Callable[[_Place, Scope], str | None]
 RULES: tuple[tuple[str, bool, Predicate, str], ...] = (
-    ("import", True, _foreign_import, "imports only " + ", ".join(sorted(IMPORTS)) + " and its own modules"),
+    ("import", True, _foreign_import, "imports only " + ", ".join(sorted(LIBRARIES)) + " and its own modules"),
     ("star-import", True, _star_import, "imports names one by one"),
+    ("module-name", True, _module_name, "gives no file the name of a library that it imports"),
+    ("library-name", True, _library_name, "uses of a library only the names that passbench.policy lists"),
     ("dynamic", True, _dynamic, "uses no reflection, evaluation or files"),
     ("dunder", True, _dunder, "reads no special attributes"),
     ("patching", True, _patched, "assigns to no attribute of a module"),
@@ -197,29 +283,34 @@ def inspect_sources(submission: Submission, *, max_patterns: int, rules: bool = 
     """
     if len(submission.passes) > max_patterns:
         raise Rejected("patterns", f"{len(submission.passes)} passes listed, at most {max_patterns} are allowed")
-    trees = parse(submission)
-    siblings = frozenset(path.removesuffix(".py").split("/")[0] for path in trees)
-    taken = sorted(siblings & (IMPORTS | sys.stdlib_module_names))
-    if taken and rules:
-        raise Rejected("module-name", f"{taken[0]}.py:1: {taken[0]} is also the name of a library; rename the file")
-    for path, tree in trees.items() if rules else ():
-        try:
-            _check_file(tree, _scope(path, tree, siblings))
-        except RecursionError as error:
-            raise Rejected("syntax", f"{path}:1: an expression is nested too deeply; split it") from error
-    for stem in submission.passes:
-        _check_contract(stem, trees[f"{stem}.py"])
-    kernels = [name for path, tree in trees.items() for name in _kernels(tree, _scope(path, tree, siblings))]
-    patterns = [stem for stem in submission.passes if GRAPH_PASS not in _top_names(trees[f"{stem}.py"])]
+    modules = read_modules(submission)
+    scopes = {key: _scope(key, tree, modules) for key, tree in modules.trees.items()}
+    for key, tree in modules.trees.items():
+        if key in modules.passes:
+            _check_contract(key, tree)
+    kernels = [name for key, tree in modules.trees.items() for name in _kernels(tree, scopes[key])]
+    patterns = [key for key in modules.passes if GRAPH_PASS not in _top_names(modules.trees[key])]
     if rules and patterns and not kernels:
-        raise Rejected("no-kernel", f"{patterns[0]}.py:1: a replacement launches at least one Triton kernel")
-    wrapped = [
-        (path.removesuffix(".py").replace("/", "."), name)
-        for path, tree in trees.items()
-        for name in _wrapped(tree, _scope(path, tree, siblings))
-    ]
-    whole = len(patterns) < len(submission.passes)
+        raise Rejected("no-kernel", f"{path_of(patterns[0])}:1: a replacement launches at least one Triton kernel")
+    wrapped = [(key, name) for key, tree in modules.trees.items() for name in _wrapped(tree, scopes[key])]
+    for key, tree in modules.trees.items() if rules else ():
+        try:
+            _check_file(tree, scopes[key])
+        except RecursionError as error:
+            text = f"{path_of(key)}:1: an expression is nested too deeply; split it"
+            raise Rejected("syntax", text) from error
+    whole = len(patterns) < len(modules.passes)
     return Facts(uses_triton=bool(kernels), whole_graphs=whole, wrapped=tuple(sorted(wrapped)))
+
+
+def _executed(tree: ast.Module) -> list[ast.stmt]:
+    """The statements of a module that an import executes."""
+    return [node for node in tree.body if not (isinstance(node, ast.If) and _asks_for_main(node.test))]
+
+
+def _asks_for_main(test: ast.expr) -> bool:
+    text = ast.unparse(test)
+    return text in ("__name__ == '__main__'", "'__main__' == __name__")
 
 
 def _check_file(tree: ast.Module, scope: Scope) -> None:
@@ -235,30 +326,50 @@ def _check_file(tree: ast.Module, scope: Scope) -> None:
 
 def _places(tree: ast.Module, scope: Scope) -> Iterator[_Place]:
     """Every node in source order with where it stands."""
-    stack: list[_Place] = [
-        _Place(node=node, in_pattern=False, in_kernel=False, called=False, inner=False) for node in reversed(tree.body)
-    ]
-    top = {id(node) for node in tree.body}
+    body = _executed(tree)
+    stack = [_Place(node=node, in_pattern=False, in_kernel=False, called=False, inner=False) for node in reversed(body)]
+    top = set(map(id, body))
     while stack:
         place = stack.pop()
         yield place
         node = place.node
         exempt = isinstance(node, ast.FunctionDef) and id(node) in top and node.name in EXEMPT
         kernel = isinstance(node, ast.FunctionDef) and _is_kernel(node, scope)
-        body = {id(item) for item in node.body} if isinstance(node, ast.FunctionDef) else set()
+        inside = set(map(id, _body(node)))
+        local = place.local | _bound(node) if isinstance(node, ast.FunctionDef | ast.Lambda) else place.local
         stack.extend(
             _Place(
                 node=child,
-                in_pattern=place.in_pattern or (exempt and id(child) in body),
-                in_kernel=place.in_kernel or (kernel and id(child) in body),
+                in_pattern=place.in_pattern or (exempt and id(child) in inside),
+                in_kernel=place.in_kernel or (kernel and id(child) in inside),
                 called=isinstance(node, ast.Call) and child is node.func,
                 inner=isinstance(node, ast.Attribute),
+                local=local if id(child) in inside else place.local,
             )
             for child in reversed(list(ast.iter_child_nodes(node)))
         )
 
 
-def _scope(path: str, tree: ast.Module, siblings: frozenset[str]) -> Scope:
+def _body(node: ast.AST) -> list[ast.AST]:
+    """What a function executes when it is called; its defaults and decorators belong to the scope around it."""
+    return [*node.body] if isinstance(node, ast.FunctionDef) else [node.body] if isinstance(node, ast.Lambda) else []
+
+
+def _bound(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
+    """Names that a function binds: its parameters, and what it assigns and does not declare to be another scope's."""
+    arguments = function.args
+    found = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    found |= {item.arg for item in (arguments.vararg, arguments.kwarg) if item}
+    if isinstance(function, ast.FunctionDef):
+        inside = [node for statement in function.body for node in ast.walk(statement)]
+        found |= {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        if any(isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Lambda) for node in inside):
+            found = {item.arg for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+        found -= {name for node in inside if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    return frozenset(found)
+
+
+def _scope(key: str, tree: ast.Module, modules: Modules) -> Scope:
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -266,10 +377,11 @@ def _scope(path: str, tree: ast.Module, siblings: frozenset[str]) -> Scope:
                 root = alias.name.split(".")[0]
                 names[alias.asname or root] = alias.name if alias.asname else root
         elif isinstance(node, ast.ImportFrom):
-            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+            names.update({alias.asname or alias.name: f"{node.module or ''}.{alias.name}" for alias in node.names})
     defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     assigned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return Scope(path=path, names=names, siblings=siblings, rebound=frozenset(defined | assigned))
+    rebound = frozenset(defined | assigned)
+    return Scope(path=path_of(key), key=key, names=names, modules=modules, rebound=rebound)
 
 
 def _is_kernel(node: ast.FunctionDef, scope: Scope) -> bool:

@@ -36,6 +36,7 @@ from passbench.probes import ReferenceFailed as _ReferenceFailed
 from passbench.rewrites import rewrite_texts
 from passbench.sandbox import LEVELS
 from passbench.sides import SideFailed, sessions
+from passbench.sources import placed, read_modules
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
@@ -163,6 +164,7 @@ class _Grader:
         self.template, self.submission, self.facts = template, submission, facts
         self.task, self.settings = task, settings
         self.quiet = quiet
+        self.files = placed(submission, read_modules(submission))
         self.reference: Child | None = None
         self.graded: Header = {}
         """The request that loads the graded graph into a reference process."""
@@ -177,7 +179,7 @@ class _Grader:
         case = Case(off=self.settings.layers_off)
         try:
             draws = self.expected(variant)
-            candidate = self.template.fork("candidate", self.submission.files, self.settings.layers_off)
+            candidate = self.template.fork("candidate", self.files, self.settings.layers_off)
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
@@ -346,7 +348,7 @@ class _Grader:
 
     def haunt(self, variant: TaskVariant, draws: Sequence[Draw], case: Case) -> None:
         """Run again in a fresh process where kernels do nothing: outputs that are right even so are no kernel's."""
-        child, ghost = self.template.fork("candidate", self.submission.files, self.settings.layers_off), Case()
+        child, ghost = self.template.fork("candidate", self.files, self.settings.layers_off), Case()
         try:
             if self.ask_candidate(child, self.load(variant, ghost=True), ghost) is None:
                 return

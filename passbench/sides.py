@@ -43,7 +43,7 @@ def sessions(
     while True:
         grader.close()  # the next request starts a new reference
         grader.ask_reference({"do": "load", "graph": variant.graph.to_json()})
-        fresh = grader.template.fork("candidate", grader.submission.files, grader.settings.layers_off)
+        fresh = grader.template.fork("candidate", grader.files, grader.settings.layers_off)
         try:
             _prove(grader, fresh, variant, draw, case)
             pair = _Pair(grader, fresh, case)

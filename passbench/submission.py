@@ -84,19 +84,16 @@ def freeze(folder: str | Path) -> Submission:
     return Submission(name=name, digest=content_id(*parts), files=ordered, passes=passes, task=task)
 
 
-def parse(submission: Submission) -> dict[str, ast.Module]:
-    """The syntax tree of every Python file; raises Rejected("syntax")."""
-    trees = {}
-    for path, blob in submission.sources.items():
-        try:
-            trees[path] = ast.parse(blob, filename=path)
-        except SyntaxError as error:
-            raise Rejected("syntax", f"{path}:{error.lineno}: {error.msg}") from error
-        except ValueError as error:
-            raise Rejected("syntax", f"{path}:1: {error}") from error
-        except (RecursionError, MemoryError) as error:
-            raise Rejected("syntax", f"{path}:1: an expression is nested too deeply; split it") from error
-    return trees
+def parse(path: str, blob: bytes) -> ast.Module:
+    """The syntax tree of one Python file; raises Rejected("syntax")."""
+    try:
+        return ast.parse(blob, filename=path)
+    except SyntaxError as error:
+        raise Rejected("syntax", f"{path}:{error.lineno}: {error.msg}") from error
+    except ValueError as error:
+        raise Rejected("syntax", f"{path}:1: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise Rejected("syntax", f"{path}:1: an expression is nested too deeply; split it") from error
 
 
 def _read_files(root: Path) -> dict[str, bytes]:
@@ -154,7 +151,7 @@ def _pass_names(files: dict[str, bytes]) -> tuple[str, ...]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise Rejected("order-file", f'{ORDER_FILE}: a non-empty list of file stems is needed, such as ["fused_norm"]')
     for name in names:
-        if not name.isidentifier() or f"{name}.py" not in files:
+        if "/" in name or f"{name}.py" not in files:
             raise Rejected("order-file", f"{ORDER_FILE}: names {name!r}, but there is no module {name}.py")
     if len(set(names)) < len(names):
         raise Rejected("order-file", f"{ORDER_FILE}: a pass is listed twice")

@@ -1,5 +1,6 @@
 """A module takes the name of a library."""
 
+import math
 import torch
 import triton
 import triton.language as tl
