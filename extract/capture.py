@@ -30,6 +30,7 @@ from extract.failures import CAPTURE, LIBRARY_ERRORS, clean, failure_kind, step
 from extract.inputs import WantedInput
 from passbench.inputs import value_of
 from schemas import values
+from schemas.dead_code import remove_dead_calls
 from schemas.fx import fake_input
 from schemas.graph import TensorSpec
 from schemas.known import MAX_EXAMPLE, WHOLE, computed_constants
@@ -141,8 +142,7 @@ def _capture_reading(
     pieces: list[Piece] = []
 
     def record(gm: torch.fx.GraphModule, examples: list[Any]) -> Any:
-        gm.graph.eliminate_dead_code()
-        gm.recompile()
+        remove_dead_calls(gm)
         pieces.append(Piece(gm=gm, examples=tuple(examples)))
         return _stop
 

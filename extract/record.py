@@ -33,6 +33,7 @@ from extract.inputs import WantedInput
 from extract.known import ALIKE, Known
 from extract.patches import as_compiled, broadcast_masks, forget_cached, idle_conversions, told_arrays
 from passbench.inputs import value_of
+from schemas.dead_code import remove_dead_calls
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
 
 _COUNTED = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
@@ -301,11 +302,10 @@ class _Recorder(TorchFunctionMode):
         if not outputs:
             raise NotRepresentable("the forward returned no tensor")
         self.graph.output(outputs)
-        for node in reversed(self.graph.nodes):
-            if node.op in ("call_function", "call_method", "get_attr") and not node.users and node not in self.effects:
-                self.graph.erase_node(node)
         self.graph.lint()
-        return torch.fx.GraphModule(self.root, self.graph)
+        gm = torch.fx.GraphModule(self.root, self.graph)
+        remove_dead_calls(gm, keep=self.effects)
+        return gm
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------

@@ -109,7 +109,8 @@ def specs_of(value: Any) -> tuple[TensorSpec, ...]:
     return tuple(found)
 
 
-def _node_specs(node: torch.fx.Node) -> tuple[TensorSpec, ...]:
+def node_specs(node: torch.fx.Node) -> tuple[TensorSpec, ...]:
+    """Specs of an FX node's value, from its `meta`."""
     if META_SPECS in node.meta:
         specs: tuple[TensorSpec, ...] = node.meta[META_SPECS]
         return specs
@@ -210,6 +211,21 @@ _PROPERTIES = {"T": torch.ops.aten.numpy_T, "mT": torch.ops.aten.mT}
 """Tensor properties that torch before 2.14 spells as getattr -> the op that it spells since."""
 
 
+def encoded_call(node: torch.fx.Node, operand: Callable[[torch.fx.Node], int]) -> tuple[str, Value]:
+    """(target, arguments) of a call or output node in the IR's terms, the target of a method or output bare; `operand`
+    numbers the nodes met on the way. Raises NotRepresentable."""
+    function, given = node.target, node.args
+    name = str(given[1]) if function is getattr else ""
+    if name in _PROPERTIES and isinstance(node.meta.get("example_value"), torch.Tensor):
+        function, given = _PROPERTIES[name], given[:1]
+    args = [_encode(arg, operand) for arg in given]
+    kwargs = {key: _encode(arg, operand) for key, arg in node.kwargs.items()}
+    target = str(node.target) if node.op == METHOD else ""
+    if node.op == FUNCTION:
+        target = _encode_other(function)["target"]
+    return target, {"args": args, "kwargs": kwargs}
+
+
 class _Lifter:
     """One lifting: walks the FX nodes in order and collects IR nodes, initialisers and nested graphs."""
 
@@ -234,7 +250,7 @@ class _Lifter:
         return name
 
     def placeholder(self, node: torch.fx.Node) -> Node:
-        specs = _node_specs(node)
+        specs = node_specs(node)
         if len(specs) != 1:
             raise NotRepresentable(f"the placeholder {node.name!r} carries {len(specs)} tensors or an unknown value")
         is_scalar = specs[0].dtype.startswith("Sym")
@@ -257,19 +273,10 @@ class _Lifter:
 
     def call(self, node: torch.fx.Node) -> Node:
         operands = _Operands(self.index)
-        function, given = node.target, node.args
-        name = str(given[1]) if function is getattr else ""
-        if name in _PROPERTIES and isinstance(node.meta.get("example_value"), torch.Tensor):
-            function, given = _PROPERTIES[name], given[:1]
-        args = [_encode(arg, operands) for arg in given]
-        kwargs = {key: _encode(arg, operands) for key, arg in node.kwargs.items()}
-        target = str(node.target) if node.op == METHOD else ""
-        if node.op == FUNCTION:
-            target = _encode_other(function)["target"]
+        target, attrs = encoded_call(node, operands)
         return Node(
-            op=node.op, name=self.name(node), target=target, inputs=tuple(operands.inputs),
-            attrs=values.dumps({"args": args, "kwargs": kwargs}),
-            outputs=() if node.op == OUTPUT else _node_specs(node),
+            op=node.op, name=self.name(node), target=target, inputs=tuple(operands.inputs), attrs=values.dumps(attrs),
+            outputs=() if node.op == OUTPUT else node_specs(node),
         )  # fmt: skip
 
     def run(self) -> Graph:

@@ -1,0 +1,62 @@
+"""Dead calls of an FX graph: what may go because nothing reads it and it does nothing else.
+
+    count = remove_dead_calls(gm)       # the calls that were removed; the graph computes and writes what it did
+
+Reads and changes a `torch.fx.GraphModule`; writes nothing. The one predicate is that of identity
+(`schemas.effects.effect_of` over canonical spellings): torch.fx's own dead-code elimination takes an in-place method,
+`out=`, `inplace=True` and a setitem for pure, and would drop writes. A call that the IR does not hold is kept, so that
+lifting says what it is.
+"""
+
+from collections.abc import Container
+from itertools import count
+
+import torch
+
+from schemas import roles
+from schemas.effects import effect_of
+from schemas.fx import NotRepresentable, encoded_call, node_specs
+from schemas.graph import SCALAR_DTYPES
+
+
+def remove_dead_calls(gm: torch.fx.GraphModule, *, keep: Container[torch.fx.Node] = ()) -> int:
+    """Remove calls and constants that nothing reads, but those in `keep` and those with an effect; -> how many."""
+    removed = 0
+    for node in reversed(gm.graph.nodes):
+        if not node.users and node not in keep and _is_pure(gm, node):
+            gm.graph.erase_node(node)
+            removed += 1
+    if removed:
+        gm.recompile()
+    return removed
+
+
+def _is_pure(gm: torch.fx.GraphModule, node: torch.fx.Node) -> bool:
+    """Whether a node does nothing but make its value."""
+    if node.op not in ("call_function", "call_method"):
+        return node.op == "get_attr"
+    try:
+        numbers = count()
+        target, attrs = encoded_call(node, lambda _: next(numbers))
+        specs = node_specs(node)
+    except NotRepresentable:
+        return False
+    is_tensor = len(specs) == 1 and specs[0].dtype not in SCALAR_DTYPES
+    spelled, attrs = roles.spell(node.op, target, attrs, tensor=is_tensor)
+    nested = any(_has_effects(_nested(gm, operand)) for operand in node.all_input_nodes)
+    return effect_of(spelled, attrs, nested_effects=nested) is None
+
+
+def _nested(gm: torch.fx.GraphModule, node: torch.fx.Node) -> torch.fx.GraphModule | None:
+    """The graph that a node brings to a call, None for a tensor."""
+    if node.op != "get_attr":
+        return None
+    found = gm
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return found if isinstance(found, torch.fx.GraphModule) else None
+
+
+def _has_effects(gm: torch.fx.GraphModule | None) -> bool:
+    calls = [] if gm is None else [node for node in gm.graph.nodes if node.op.startswith("call_")]
+    return gm is not None and not all(_is_pure(gm, node) for node in calls)
