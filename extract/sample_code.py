@@ -110,7 +110,7 @@ class CodeReader:
             if op == METHOD:
                 result = getattr(args[0], target)(*args[1:], **kwargs)
             else:
-                result = targets.resolve(target)(*args, **kwargs)
+                result = fx.called(targets.resolve(target), args, kwargs)
             return result, fx.specs_of(result)
         except LIBRARY_ERRORS as error:
             self.refuse(at, f"{target} does not run on these shapes: {first_line(error)}")

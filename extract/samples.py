@@ -16,15 +16,12 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
 from extract.admission import check_rebuilt
 from extract.failures import LIBRARY_ERRORS, RoundtripError, first_line
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
 from schemas import values
+from schemas.fx import on_fakes
 from schemas.graph import CONSTANT, SUBGRAPH, Graph, Node, TensorSpec, check
 from schemas.source import source_of
 
@@ -103,9 +100,8 @@ def _read(forward: ast.FunctionDef, inputs: Inputs) -> tuple[CodeReader, ValueEr
     """One reading: the reader, as far as it came, and what stopped it."""
     where, metas, symbols = inputs
     reader = CodeReader(where)
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     try:
-        with torch.no_grad(), mode:
+        with on_fakes():
             for arg in _arguments(forward):
                 _placeholder(reader, arg, metas.get(arg.arg), symbols)
             reader.body(forward.body)

@@ -11,7 +11,8 @@ A value, dtype, layout or target that the IR does not hold raises NotRepresentab
 """
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ from schemas.graph import (
     TensorSpec,
     is_safe_name,
 )  # fmt: skip
-from schemas.known import computed_constants, exact_numbers
+from schemas.known import UNKNOWN, computed_constants, exact_numbers
 from schemas.values import Value
 
 MAX_CONSTANT_ELEMENTS = 65_536
@@ -401,12 +402,33 @@ def lower(graph: Graph) -> torch.fx.GraphModule:
 
 
 # --- propagation ----------------------------------------------------------------------------------------------------
+@contextmanager
+def on_fakes() -> Iterator[None]:
+    """Where a graph is run for its specs alone: tensors made here are fake, and what is known of their data is computed.
+
+    A graph must be read and checked in the same such context, or one of them knows a number that the other does not.
+    """
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    with torch.no_grad(), computed_constants(), mode:
+        yield
+
+
+def called(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a function on fake operands; `torch.tensor` of a number that nobody knows is a tensor of its dtype."""
+    if function is torch.tensor and any(isinstance(leaf, UNKNOWN) for leaf in pytree.tree_leaves(args)):
+        return torch._refs.tensor(*args, **kwargs)
+    return function(*args, **kwargs)
+
+
 class _SpecRecorder(torch.fx.Interpreter):
     """Runs a module on fake tensors and keeps the specs of every node's value at the time it was made."""
 
     def __init__(self, gm: torch.fx.GraphModule) -> None:
         super().__init__(gm)
         self.specs: list[tuple[TensorSpec, ...]] = []
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        return called(target, args, kwargs)
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
@@ -426,8 +448,7 @@ def propagate(graph: Graph, specs: Sequence[TensorSpec] | None = None) -> list[t
     wanted = [graph.nodes[i].outputs[0] for i in graph.placeholders] if specs is None else list(specs)
     gm = lower(graph)
     recorder = _SpecRecorder(gm)
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    with torch.no_grad(), computed_constants(), mode:
+    with on_fakes():
         inputs = [example_input(spec, init) for spec, init in zip(wanted, graph.inits, strict=True)]
         recorder.run(*inputs)
     return recorder.specs

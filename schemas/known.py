@@ -7,18 +7,19 @@
         torch.compile(model, backend=backend)(fake)
 
 torch carries the data of fake tensors of one element through operations; inside `computed_constants` it does so up to
-`MAX_KNOWN` elements, for results of factory functions too. A tensor that is also computed from unknown data knows
-nothing. Reads and writes nothing; replaces attributes of torch's FakeTensorMode while the context is open.
+`MAX_KNOWN` elements, for results of factory functions too. A tensor that is also computed from unknown data, or from a
+scalar that stands for an unknown number, knows nothing. Reads and writes nothing; replaces attributes of torch's FakeTensorMode while the context is open.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
 from torch.utils._mode_utils import no_dispatch
 
 from schemas.graph import TensorSpec
@@ -27,6 +28,8 @@ MAX_KNOWN = 1 << 16
 """Most elements of a tensor whose data is carried along."""
 MAX_EXAMPLE = 4096
 """Largest placeholder whose numbers are known while shapes are propagated, or that a capture may read."""
+UNKNOWN = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""Scalars that stand for a number; torch looks for the first alone before it computes, and stops at the others."""
 WHOLE = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
 _aten = torch.ops.aten
 FACTORIES = frozenset({
@@ -84,8 +87,10 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Itera
         return made
 
     def run(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = dispatch(self, func, types, args, kwargs or {})
-        if func in FACTORIES and isinstance(made, FakeTensor) and _is_concrete(made):
+        unknown = any(isinstance(item, UNKNOWN) for item in (*args, *(kwargs or {}).values()))
+        with _forgotten(self, func, (args, kwargs)) if unknown else nullcontext():
+            made = dispatch(self, func, types, args, kwargs or {})
+        if func in FACTORIES and not unknown and isinstance(made, FakeTensor) and _is_concrete(made):
             with no_dispatch():
                 data = func(*args, **{**(kwargs or {}), "device": "cpu", "pin_memory": None})
             attach(self, made, data)
@@ -100,6 +105,24 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Itera
     finally:
         fake_tensor.CONSTANT_NUMEL_LIMIT = limit
         _set(FakeTensorMode, from_tensor=from_tensor, dispatch=dispatch)
+
+
+@contextmanager
+def _forgotten(mode: FakeTensorMode, func: Any, given: Any) -> Iterator[None]:
+    """Let no operand of a call know its data, for torch would compute with it; one that is written to for good."""
+    known = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, FakeTensor) and leaf.constant is not None]
+    held = [leaf.constant for leaf in known]
+    schema = getattr(func, "_schema", None)
+    for leaf in known:
+        if schema is None or schema.is_mutable:
+            mode.fake_tensor_converter.invalidate_constant_aliases(leaf.constant)
+        leaf.constant = None
+    try:
+        yield
+    finally:
+        if schema is not None and not schema.is_mutable:
+            for leaf, constant in zip(known, held, strict=True):
+                leaf.constant = constant
 
 
 def _set(owner: Any, **attributes: Any) -> None:

@@ -1,6 +1,8 @@
 """Fake tensors that know their values: what is computed from them, and what is not."""
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from passbench.inputs import value_of
 from schemas import values
-from schemas.fx import example_input, propagate
+from schemas.fx import called, example_input, on_fakes, propagate
 from schemas.graph import TensorSpec
 from schemas.known import computed_constants, exact_numbers
 
@@ -96,3 +98,38 @@ def test_propagation_follows_a_mask_that_is_given_number_by_number():
     inits = {"data": '{"kind":"zeros"}', "mask": '{"kind":"literal","data":[true,false,true,true]}'}
     found = propagate(lift(gm, roles={"data": "input", "mask": "input"}, inits=inits))
     assert (3,) in [spec.shape for specs in found for spec in specs]
+
+
+# --- scalars that stand for a number --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: torch.full((2, 3), number),
+        lambda number: torch.full((2,), number, dtype=torch.float64),
+        lambda number: torch.linspace(0, number, 4),
+        lambda number: torch.scalar_tensor(number),
+        lambda number: torch.tensor([1.0, 2.0]) * number,
+        lambda number: torch.tensor([1.0, 2.0]).fill_(number),
+        lambda number: torch.where(torch.tensor([True, False]), number, 0.0),
+        lambda number: called(torch.tensor, (number,), {}),
+        lambda number: called(torch.tensor, ([number, 1.0],), {"dtype": torch.float32}),
+    ],
+)  # fmt: skip
+def test_a_number_that_nobody_knows_stays_unknown(make: Callable[[Any], torch.Tensor]):
+    real = make(0.5)
+    with on_fakes():
+        made = make(torch.empty(3).max().item())
+        assert (made.dtype, made.shape) == (real.dtype, real.shape)
+        assert made.constant is None
+
+
+def test_what_is_written_with_an_unknown_number_is_forgotten_and_its_views_too():
+    with on_fakes():
+        known, other = torch.tensor([3, 2]), torch.tensor([5])
+        view = known[:1]
+        known.add(torch.empty(1).max().item())
+        assert known[1].item() == 2, "a call that writes nothing changes nothing"
+        known.fill_(torch.empty(1, dtype=torch.int64).max().item())
+        assert not isinstance(known[1].item(), int)
+        assert not isinstance(view.item(), int)
+        assert other.item() == 5
