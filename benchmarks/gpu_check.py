@@ -151,7 +151,7 @@ def pieces() -> Iterator[Any]:
 
 def in_dtype(row: Any, dtype: str) -> Any:
     """The piece with its float32 inputs of another dtype; raises ValueError if it does not run so."""
-    from schemas.fx import respecify
+    from schemas.propagation import respecify
 
     specs = [row.graph.nodes[index].outputs[0] for index in row.graph.placeholders]
     changed = [replace(spec, dtype=dtype) if spec.dtype == "float32" else spec for spec in specs]

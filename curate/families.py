@@ -289,7 +289,7 @@ def dtype_of(graph: Graph) -> str:
 
 def retype(graph: Graph, dtype: str) -> Graph | None:
     """The graph with its floating inputs in another dtype; None where it has none, mixes several, or an op refuses."""
-    from schemas.fx import respecify  # loads torch: only the stage's own process does
+    from schemas.propagation import respecify  # loads torch: only the stage's own process does
 
     current = dtype_of(graph)
     if current == dtype:

@@ -23,8 +23,9 @@ from torch.utils import _pytree as pytree
 from extract.failures import LIBRARY_ERRORS, NumericError, RoundtripError, failure_kind, first_line
 from extract.inputs import dense_stride
 from passbench.inputs import derive, number, value_of
-from schemas.fx import lift, lower, propagate
+from schemas.fx import lift, lower
 from schemas.graph import Graph, Node, TensorSpec
+from schemas.propagation import propagate
 from schemas.rows import FailureKind, NumericCheck
 from schemas.values import loads
 

@@ -45,6 +45,18 @@ class InputsError(ValueError):
     """No inputs can be made for a model."""
 
 
+class SampleError(ValueError):
+    """A published sample lacks a file, or a file of it is not in the form; the message says where and what to do."""
+
+
+class SampleTargetError(SampleError):
+    """The code of a sample calls or holds what no graph may."""
+
+
+class SampleValueError(SampleError):
+    """The code of a sample needs numbers that its files do not hold."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One line of the table; an empty field holds for everything."""
@@ -65,6 +77,9 @@ class Rule:
 
 
 RULES = (
+    Rule(kind=FailureKind.SAMPLE_VALUES, types=("SampleValueError",)),
+    Rule(kind=FailureKind.NOT_REPRESENTABLE, types=("SampleTargetError",)),
+    Rule(kind=FailureKind.MALFORMED_SAMPLE, types=("SampleError",)),
     Rule(kind=FailureKind.NOT_REPRESENTABLE, types=("NotRepresentable",)),
     Rule(kind=FailureKind.ROUNDTRIP, types=("RoundtripError",)),
     Rule(kind=FailureKind.NUMERIC, types=("NumericError",)),

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from extract.failures import SampleError, first_line
 from extract.initialisers import STATISTICS, normal
+from passbench.inputs import value_of
 from schemas import values
 from schemas.graph import DTYPE_BYTES, TensorSpec
 
@@ -24,7 +26,7 @@ FIELDS = frozenset("name original_name shape dtype device mean std min_val max_v
 MAX_FILE_BYTES = 64 << 20
 MAX_DEPTH = 60
 """Deepest nesting of an expression; printed graphs stay far below."""
-MAX_ELEMENTS = 1 << 40
+MAX_TENSOR = 1 << 40
 """Largest tensor, in elements: more is a misprint."""
 
 
@@ -60,22 +62,26 @@ def read_tree(path: Path) -> ast.Module:
     where = f"{path.parent.name}/{path.name}"
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise ValueError(f"{where}: more than {MAX_FILE_BYTES >> 20} MiB")
+            raise SampleError(f"{where}:1: more than {MAX_FILE_BYTES >> 20} MiB: leave the sample out")
         return ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{where}: cannot be read: {error.strerror}") from error
+        raise SampleError(
+            f"{where}:1: cannot be read ({error.strerror}): put the file back or leave the sample out"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{where}: not UTF-8 at byte {error.start}") from error
+        raise SampleError(f"{where}:1: not UTF-8 at byte {error.start}: write the file in UTF-8") from error
     except SyntaxError as error:
-        raise ValueError(f"{where}:{error.lineno}: not Python: {error.msg}") from error
+        raise SampleError(f"{where}:{error.lineno or 1}: not Python ({error.msg}): correct the line") from error
+    except ValueError as error:
+        raise SampleError(f"{where}:1: not Python ({first_line(error)}): remove what is no text") from error
     except (RecursionError, MemoryError) as error:
-        raise ValueError(f"{where}: nested too deeply") from error
+        raise SampleError(f"{where}:1: nested too deeply: assign parts of the expression to names") from error
 
 
 def literal(node: ast.expr, where: str, depth: int = 0) -> Any:
     """The value of a literal: constants, signs, lists, tuples and float("inf"); raises ValueError for others."""
     if depth > MAX_DEPTH:
-        raise ValueError(f"{where}:{node.lineno}: nested too deeply")
+        raise SampleError(f"{where}:{node.lineno}: nested too deeply: write a flat list")
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -90,7 +96,7 @@ def literal(node: ast.expr, where: str, depth: int = 0) -> Any:
             return float(text)
     if isinstance(node, ast.Name) and node.id in {"inf", "nan"}:
         return float(node.id)
-    raise ValueError(f"{where}:{node.lineno}: only literals are read here, not {type(node).__name__}")
+    raise SampleError(f"{where}:{node.lineno}: only literals are read here, not {type(node).__name__}: write the value")
 
 
 def read_metas(folder: Path) -> dict[str, TensorMeta]:
@@ -120,28 +126,63 @@ def _meta(cls: ast.ClassDef, where: str) -> TensorMeta:
         names = item.targets if isinstance(item, ast.Assign) else []
         if isinstance(item, ast.Assign) and isinstance(names[0], ast.Name) and names[0].id in FIELDS:
             fields[names[0].id] = literal(item.value, where)
-    where = f"{where}:{cls.lineno}: {cls.name[:80]}"
+    line = f"{where}:{cls.lineno}: {cls.name[:80]}"
     name, dtype = fields.get("name"), str(fields.get("dtype")).removeprefix("torch.")
     shape: Any = fields.get("shape")
     if not isinstance(name, str):
-        raise ValueError(f"{where}: no name")
+        raise SampleError(f'{line}: no name: add `name = "..."`')
     if dtype not in DTYPE_BYTES:
-        raise ValueError(f"{where}: unknown dtype {dtype[:40]!r}")
+        raise SampleError(f"{line}: unknown dtype {dtype[:40]!r}: one of {', '.join(sorted(DTYPE_BYTES))}")
     if not _sizes(shape) or (
         "stride" in fields and (not _sizes(fields["stride"]) or len(fields["stride"]) != len(shape))
     ):
-        raise ValueError(f"{where}: shape and stride are lists of sizes of at most {MAX_ELEMENTS} elements")
-    data = fields.get("data")
+        raise SampleError(f"{line}: shape and stride are lists of sizes, together of at most {MAX_TENSOR} elements")
+    found = TensorMeta(name=name, dtype=dtype, shape=tuple(shape), fields=fields)
+    _check_numbers(found, line)
+    return found
+
+
+def _check_numbers(meta: TensorMeta, line: str) -> None:
+    """Raise SampleError unless the data, and the initialiser where the file gives one, fit dtype and shape."""
+    data = meta.data
     if data is not None and (not isinstance(data, list) or not all(isinstance(x, bool | int | float) for x in data)):
-        raise ValueError(f"{where}: data is a flat list of numbers")
-    if data is not None and len(data) != math.prod(shape):
-        raise ValueError(f"{where}: {len(data)} numbers for shape {shape}")
-    return TensorMeta(name=name, dtype=dtype, shape=tuple(shape), fields=fields)
+        raise SampleError(f"{line}: data is no flat list of numbers: write it as one, or None")
+    if data is not None and len(data) != math.prod(meta.shape):
+        raise SampleError(f"{line}: {len(data)} numbers for shape {list(meta.shape)}: correct the shape or the data")
+    if data is not None and not all(_fits(item, meta.dtype) for item in data):
+        raise SampleError(f"{line}: data holds a number that is no {meta.dtype}: correct the dtype or the data")
+    told = meta.fields.get("init")
+    if told is None:
+        return
+    try:
+        raw = values.loads(told)
+        if raw["kind"] == "literal":
+            made = math.prod(meta.shape) == len(raw["data"]) or any(isinstance(item, list) for item in raw["data"])
+        else:
+            spec = TensorSpec.shared(meta.dtype, (1,) * len(meta.shape), (1,) * len(meta.shape), "cpu")
+            made = value_of(told, spec, seed=0) is not None
+    except (KeyError, TypeError, AttributeError, RuntimeError, OverflowError, ValueError) as error:
+        raise SampleError(f"{line}: init cannot be followed ({first_line(error)}): remove it") from error
+    if not made:
+        raise SampleError(f"{line}: init has other numbers than the shape {list(meta.shape)} wants: remove it")
+
+
+def _fits(item: bool | int | float, dtype: str) -> bool:
+    """Whether a dtype holds a number."""
+    if dtype.startswith(("float", "bfloat", "complex")):
+        return abs(item) < (1 << 1023) if isinstance(item, int) else True
+    if item != item or item in (math.inf, -math.inf) or item != int(item):
+        return False
+    if dtype == "bool":
+        return item in (0, 1)
+    bits = 8 * DTYPE_BYTES[dtype]
+    low, high = (0, 1 << bits) if dtype.startswith("u") else (-(1 << bits - 1), 1 << bits - 1)
+    return low <= item < high
 
 
 def _sizes(raw: Any) -> bool:
-    whole = isinstance(raw, list) and all(type(size) is int and 0 <= size <= MAX_ELEMENTS for size in raw)
-    return whole and len(raw) <= 64 and math.prod(max(size, 1) for size in raw) <= MAX_ELEMENTS
+    whole = isinstance(raw, list) and all(type(size) is int and 0 <= size <= MAX_TENSOR for size in raw)
+    return whole and len(raw) <= 64 and math.prod(max(size, 1) for size in raw) <= MAX_TENSOR
 
 
 def example_sizes(folder: Path) -> list[int]:
@@ -150,7 +191,7 @@ def example_sizes(folder: Path) -> list[int]:
     if not path.exists():
         return []
     numbers = (n.value for n in ast.walk(read_tree(path)) if isinstance(n, ast.Constant))
-    return list(dict.fromkeys(n for n in numbers if type(n) is int and 0 < n <= MAX_ELEMENTS))
+    return list(dict.fromkeys(n for n in numbers if type(n) is int and 0 < n <= MAX_TENSOR))
 
 
 # --- roles and initialisers -----------------------------------------------------------------------------------------
@@ -165,23 +206,44 @@ def role_of(name: str, annotation: str, meta: TensorMeta | None) -> str:
 
 
 def init_of(name: str, role: str, meta: TensorMeta) -> str:
-    """Initialiser of an argument: its data, or its range, or its mean and deviation, never a constant parameter."""
+    """Initialiser of an argument: its data, or its one value, or its range, or its mean and deviation.
+
+    A single number whose deviation is none is its mean. A parameter is never all zeros, for that would hide operations.
+    """
     told = meta.fields.get("init")
     if isinstance(told, str):
         return told
     if meta.data is not None:
         return values.dumps({"kind": "literal", "data": [_number(item) for item in meta.data]})
-    low, high = meta.fields.get("min_val"), meta.fields.get("max_val")
+    value = _one_value(meta)
+    floating = meta.dtype.startswith(("float", "bfloat", "complex"))
+    if floating and any(leaf in name for leaf in STATISTICS):
+        return next(init for leaf, init in STATISTICS.items() if leaf in name)
+    if value is not None and (role != "parameter" or value != 0):
+        return values.dumps({"kind": "constant", "value": _number(value)})
     if meta.dtype == "bool":
-        return values.dumps({"kind": "bool", "p": {"float": "0.5"}})
-    if not meta.dtype.startswith(("float", "bfloat", "complex")):
-        if type(low) is int and type(high) is int and -(1 << 63) <= low <= high < (1 << 63) - 1:
-            return values.dumps({"kind": "integers", "low": low, "high": high + 1})
-        return values.dumps({"kind": "zeros"})
-    for leaf, init in STATISTICS.items():
-        if leaf in name:
-            return init
-    return _normal(role, meta.fields.get("mean"), meta.fields.get("std"))
+        return values.dumps({"kind": "bool", "p": {"float": repr(_share(meta.fields.get("mean")))}})
+    if floating:
+        return _normal(role, meta.fields.get("mean"), meta.fields.get("std"))
+    low, high = meta.fields.get("min_val"), meta.fields.get("max_val")
+    if type(low) is int and type(high) is int and low <= high and _fits(low, meta.dtype) and _fits(high, meta.dtype):
+        return values.dumps({"kind": "integers", "low": low, "high": min(high, (1 << 63) - 2) + 1})
+    return values.dumps({"kind": "zeros"})
+
+
+def _one_value(meta: TensorMeta) -> bool | int | float | None:
+    """The value of all elements: of equal bounds, or the mean of a single number without deviation; None if unknown."""
+    low, high, mean, deviation = (meta.fields.get(key) for key in ("min_val", "max_val", "mean", "std"))
+    value: Any = None
+    if low is not None and low == high:
+        value = low
+    elif math.prod(meta.shape) == 1 and (deviation is None or not _finite(deviation) or deviation <= 0):
+        value = mean
+    if not isinstance(value, bool | int | float) or not _finite(float(value)) or not _fits(value, meta.dtype):
+        return None
+    if meta.dtype.startswith(("float", "bfloat", "complex")):
+        return float(value)
+    return bool(value) if meta.dtype == "bool" else int(value)
 
 
 def _normal(role: str, mean: Any, std: Any) -> str:
@@ -190,6 +252,11 @@ def _normal(role: str, mean: Any, std: Any) -> str:
     if std <= 0 and role == "parameter":
         return normal(mean, 0.1 * abs(mean) or 0.02)
     return normal(mean, max(std, 0.0))
+
+
+def _share(mean: Any) -> float:
+    """Share of true values that a mean tells; one half if it tells none."""
+    return float(mean) if _finite(mean) and 0 < mean < 1 else 0.5
 
 
 def _finite(value: Any) -> bool:

@@ -13,17 +13,19 @@ with which the graph runs.
 import ast
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from extract.admission import check_rebuilt
-from extract.failures import LIBRARY_ERRORS, RoundtripError, first_line
+from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, first_line
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
-from schemas import values
-from schemas.fx import on_fakes
+from schemas import fx, values
 from schemas.graph import CONSTANT, SUBGRAPH, Graph, Node, TensorSpec, check
+from schemas.propagation import on_fakes
 from schemas.source import source_of
+from schemas.values import Value
 
 CODE_FILE, JSON_FILE = "model.py", "graph_net.json"
 MAX_TRIES = 48
@@ -38,41 +40,76 @@ def find_samples(root: Path) -> Iterator[Path]:
     yield from sorted(path.parent for path in root.rglob(CODE_FILE) if path.is_file())
 
 
-def read_sample(folder: Path) -> Graph:
-    """The graph of one sample folder, checked and rebuilt as a traced graph is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A sample that was read, rebuilt once as a traced graph is, and found the same."""
 
-    Raises ValueError of one line for a malformed sample, RoundtripError if the graph does not survive rebuilding.
+    graph: Graph
+    """Its graph."""
+    specs: list[tuple[TensorSpec, ...]]
+    """What the rebuilt graph gave, one a node."""
+
+
+def read_sample(folder: Path) -> Graph:
+    """The graph of one sample folder; as `checked_sample`."""
+    return checked_sample(folder).graph
+
+
+def checked_sample(folder: Path) -> Sample:
+    """One sample folder, read and rebuilt as a traced graph is.
+
+    Raises SampleError of one line for a sample that cannot be read, RoundtripError if its graph does not survive.
     """
-    forward, where = _forward(folder), f"{folder.name}/{CODE_FILE}"
+    where = f"{folder.name}/{CODE_FILE}"
+    code = _code(folder)
     metas = read_metas(folder)
+    forward = code.forward
     symbols = {arg.arg: _told(metas.get(arg.arg)) for arg in _arguments(forward) if _kind(arg) in ("SymInt", "SymBool")}
-    reader, error = _read(forward, (where, metas, symbols))
+    reader, error = _read(code, (where, metas, symbols))
     if error is not None and symbols:
         candidates = _candidates(folder, metas)
-        reader, error = _search(forward, (where, metas, symbols), candidates, (reader, error))
+        reader, error = _search(code, (where, metas, symbols), candidates, (reader, error))
     if error is not None:
         raise error
     graph = Graph(nodes=tuple(reader.nodes), inits=tuple(reader.inits), subgraphs=())
-    check(graph)
     try:
-        check_rebuilt(graph)
+        check(graph)
+        return Sample(graph=graph, specs=check_rebuilt(graph))
     except LIBRARY_ERRORS as broken:
         raise RoundtripError(f"{where}: {first_line(broken)}") from broken
-    return graph
 
 
 # --- code -----------------------------------------------------------------------------------------------------------
-def _forward(folder: Path) -> ast.FunctionDef:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Code:
+    """The forward of a file, and what its imports call things."""
+
+    forward: ast.FunctionDef
+    imports: Mapping[str, str]
+
+
+def _code(folder: Path) -> _Code:
     tree, where = read_tree(folder / CODE_FILE), f"{folder.name}/{CODE_FILE}"
     classes = [item for item in tree.body if isinstance(item, ast.ClassDef)]
     if len(classes) != 1:
-        raise ValueError(f"{where}: {len(classes)} classes instead of one")
-    found = [item for item in classes[0].body if isinstance(item, ast.FunctionDef)]
-    if len(found) != 1 or found[0].name != "forward":
-        raise ValueError(f"{where}: the class has other methods than one forward")
+        raise SampleError(f"{where}:1: {len(classes)} classes instead of one: keep the one with the forward")
+    found = [item for item in classes[0].body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if len(found) != 1 or found[0].name != "forward" or isinstance(found[0], ast.AsyncFunctionDef):
+        raise SampleError(f"{where}:{classes[0].lineno}: the class has other methods than one forward: remove them")
     if found[0].args.vararg or found[0].args.kwarg:
-        raise ValueError(f"{where}:{found[0].lineno}: forward takes a variable number of arguments")
-    return found[0]
+        raise SampleError(f"{where}:{found[0].lineno}: forward takes a variable number of arguments: name each")
+    if found[0].decorator_list or classes[0].decorator_list:
+        raise SampleError(f"{where}:{found[0].lineno}: a decorator changes what is called: remove it")
+    return _Code(forward=found[0], imports=dict(_imports(tree)))
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """(name in the file, dotted name) of what a file imports by name."""
+    for item in tree.body:
+        if isinstance(item, ast.Import):
+            yield from ((alias.asname, alias.name) for alias in item.names if alias.asname)
+        if isinstance(item, ast.ImportFrom) and item.module and not item.level:
+            yield from ((alias.asname or alias.name, f"{item.module}.{alias.name}") for alias in item.names)
 
 
 def _arguments(forward: ast.FunctionDef) -> list[ast.arg]:
@@ -96,40 +133,45 @@ Inputs = tuple[str, dict[str, TensorMeta], dict[str, int]]
 """Where the code stands, what is known of its arguments, values of its symbolic sizes."""
 
 
-def _read(forward: ast.FunctionDef, inputs: Inputs) -> tuple[CodeReader, ValueError | None]:
+def _read(code: _Code, inputs: Inputs) -> tuple[CodeReader, ValueError | None]:
     """One reading: the reader, as far as it came, and what stopped it."""
     where, metas, symbols = inputs
-    reader = CodeReader(where)
+    reader = CodeReader(where, code.imports)
     try:
         with on_fakes():
-            for arg in _arguments(forward):
-                _placeholder(reader, arg, metas.get(arg.arg), symbols)
-            reader.body(forward.body)
+            for arg in _arguments(code.forward):
+                reader.env[arg.arg] = _placeholder(reader, arg, metas.get(arg.arg), symbols)
+            reader.body(code.forward.body)
     except ValueError as error:
         return reader, error
     except RecursionError:
-        return reader, ValueError(f"{where}: nested too deeply")
+        return reader, SampleError(f"{where}:{code.forward.lineno}: nested too deeply: assign parts to names")
     return reader, None
 
 
-def _placeholder(reader: CodeReader, arg: ast.arg, meta: TensorMeta | None, symbols: dict[str, int]) -> None:
+def _placeholder(reader: CodeReader, arg: ast.arg, meta: TensorMeta | None, symbols: dict[str, int]) -> Value:
     kind = _kind(arg)
     if kind:
-        value = symbols.get(arg.arg, _told(meta))
         spec = TensorSpec.shared(kind, (), (), "cpu")
-        number = {"float": repr(float(value))} if kind == "SymFloat" else value
-        reader.placeholder(arg.arg, role="scalar", init=values.dumps({"kind": "scalar", "value": number}), spec=spec)
-        return
+        number = fx.constant(_told_float(meta) if kind == "SymFloat" else symbols.get(arg.arg, _told(meta)))
+        init = values.dumps({"kind": "scalar", "value": number})
+        return reader.placeholder(arg, arg.arg, role="scalar", init=init, spec=spec)
     if meta is None:
-        reader.refuse(arg, f"no file describes the argument {arg.arg[:80]!r}")
+        reader.refuse(arg, f"no file describes the argument {arg.arg[:80]!r}: add its class to weight_meta.py")
     role = role_of(arg.arg, _annotation(arg), meta)
-    reader.placeholder(arg.arg, role=role, init=init_of(arg.arg, role, meta), spec=meta.spec)
+    return reader.placeholder(arg, arg.arg, role=role, init=init_of(arg.arg, role, meta), spec=meta.spec)
 
 
 # --- symbolic sizes -------------------------------------------------------------------------------------------------
 def _told(meta: TensorMeta | None) -> int:
     data = meta.data if meta is not None else None
     return data[0] if data and isinstance(data[0], int) else 4
+
+
+def _told_float(meta: TensorMeta | None) -> float:
+    data = meta.data if meta is not None else None
+    told: object = data[0] if data else meta.fields.get("mean") if meta is not None else None
+    return float(told) if isinstance(told, int | float) else 4.0
 
 
 def _candidates(folder: Path, metas: dict[str, TensorMeta]) -> list[int]:
@@ -140,7 +182,7 @@ def _candidates(folder: Path, metas: dict[str, TensorMeta]) -> list[int]:
 
 
 def _search(
-    forward: ast.FunctionDef, inputs: Inputs, candidates: list[int], first: tuple[CodeReader, ValueError | None]
+    code: _Code, inputs: Inputs, candidates: list[int], first: tuple[CodeReader, ValueError | None]
 ) -> tuple[CodeReader, ValueError | None]:
     """Change one symbol at a time as long as the code is read further; the best reading."""
     where, metas, symbols = inputs
@@ -151,7 +193,7 @@ def _search(
                 return best
             tries += 1
             changed = symbols | {name: size}
-            found = _read(forward, (where, metas, changed))
+            found = _read(code, (where, metas, changed))
             if found[1] is None or len(found[0].nodes) > len(best[0].nodes):
                 best, symbols = found, changed
     return best

@@ -28,6 +28,7 @@ from extract.ladder import ClimbConfig, Traced, climb
 from extract.points import ALL, FORWARD_POINT, POINTS, points_of
 from extract.warm import warm_up
 from schemas.fx import lower
+from schemas.graph import TensorSpec
 from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
 __all__ = ["TraceConfig", "failure_kind", "trace", "warm_up"]
@@ -170,18 +171,21 @@ def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int, po
 
 def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
     """The row of a sample, read instead of traced; raises ValueError if it is malformed."""
-    from extract.samples import read_sample
+    from extract.samples import checked_sample
 
     with step(LIFT):
-        graph = read_sample(Path(config.samples) / json.loads(row.config)["sample"])
-        rebuilt = lower(graph)
-    return _record(row, config, (rebuilt, graph), _Place(point=FORWARD_POINT, capture=SAMPLE_MODE, rung=""))
+        sample = checked_sample(Path(config.samples) / json.loads(row.config)["sample"])
+        form = (lower(sample.graph), sample.graph)
+    return _record(row, config, form, _Place(point=FORWARD_POINT, capture=SAMPLE_MODE, rung=""), sample.specs)
 
 
-def _record(row: ModelConfig, config: TraceConfig, form: Form, place: _Place) -> GraphRecord:
+def _record(
+    row: ModelConfig, config: TraceConfig, form: Form, place: _Place, known: list[tuple[TensorSpec, ...]] | None = None
+) -> GraphRecord:
+    """The row of a graph that survives rebuilding; `known` are its specs where it was rebuilt already."""
     module, graph = form
     with step(REBUILD):
-        specs = check_rebuilt(graph)
+        specs = check_rebuilt(graph) if known is None else known
         graph = settled(graph, specs)
         found = compare(
             module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB),

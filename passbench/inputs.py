@@ -200,7 +200,14 @@ def _ones(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, ge
 
 
 def _constant(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
-    return torch.tensor(number(raw["value"])).to(dtype).expand(shape).clone()
+    return _exact(number(raw["value"])).to(dtype).expand(shape).clone()
+
+
+def _exact(numbers: Any) -> torch.Tensor:
+    """Numbers as a tensor that loses nothing: torch itself takes float32 for what Python has in double precision."""
+    made = torch.tensor(numbers)
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}.get(made.dtype)
+    return made if wide is None else torch.tensor(numbers, dtype=wide)
 
 
 def _arange(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
@@ -223,7 +230,7 @@ def _literal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype,
     flat = [number(item) for item in _flatten(raw["data"])]
     if len(flat) != math.prod(shape):
         raise ValueError(f"literal initialiser holds {len(flat)} values for shape {tuple(shape)}")
-    return torch.tensor(flat).to(dtype).reshape(shape)
+    return _exact(flat).to(dtype).reshape(shape)
 
 
 def _flatten(data: Any) -> list[Any]:

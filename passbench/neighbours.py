@@ -18,8 +18,9 @@ import torch
 from torch.fx import GraphModule, Node
 
 from schemas import sizes, values
-from schemas.fx import META_SPECS, NotRepresentable, lift, lower, respecify
+from schemas.fx import META_SPECS, NotRepresentable, lift, lower
 from schemas.graph import SCALAR_DTYPES, Graph
+from schemas.propagation import respecify
 
 INSERTIONS = ("clamp", "mask", "cast")
 LARGEST = 2**22

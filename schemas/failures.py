@@ -41,6 +41,10 @@ class FailureKind(StrEnum):
     """The synthesised inputs do not fit the model."""
     DATA_DEPENDENT = "data_dependent"
     """Forward code needs the value of a tensor that has none."""
+    MALFORMED_SAMPLE = "malformed_sample"
+    """A published sample lacks a file, or a file of it is not in the form."""
+    SAMPLE_VALUES = "sample_values"
+    """The code of a published sample needs numbers that its files do not hold."""
     DYNAMO_ERROR = "dynamo_error"
     """Dynamo itself raised."""
     GRAPH_BREAK = "graph_break"
@@ -150,6 +154,16 @@ EXPLANATIONS: Mapping[FailureKind, Explanation] = {
         retry=Retry.CHANGED,
         cause="forward code needs the value of a tensor that has none",
         advice="needs a real-valued capture; raise the size limit of the real rung",
+    ),
+    FailureKind.MALFORMED_SAMPLE: Explanation(
+        retry=Retry.CHANGED,
+        cause="a published sample lacks a file, or a file of it is not in the form",
+        advice="put the file back or correct the line that the message names; nothing of a sample is run",
+    ),
+    FailureKind.SAMPLE_VALUES: Explanation(
+        retry=Retry.CHANGED,
+        cause="the code of a published sample needs numbers that its files do not hold",
+        advice="give the tensor that the line reads its numbers (`data` in weight_meta.py), or leave the sample out",
     ),
     FailureKind.DYNAMO_ERROR: Explanation(
         retry=Retry.CHANGED,

@@ -4,22 +4,17 @@ Reads: a `torch.fx.GraphModule` (Dynamo, make_fx or hand made) or a `Graph`. Wri
 
     graph = lift(gm, roles={"w": "parameter"})       # roles and initialisers by placeholder name
     again = lower(graph)                             # a GraphModule; again(*placeholder_values)
-    specs = propagate(graph)                         # what fake tensors say the shapes and dtypes are
-    half  = respecify(graph, half_specs)             # the same ops on other input specs
 
 A value, dtype, layout or target that the IR does not hold raises NotRepresentable, never a silent approximation.
 """
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils import _pytree as pytree
 
 from schemas import targets, values
@@ -36,7 +31,7 @@ from schemas.graph import (
     TensorSpec,
     is_safe_name,
 )  # fmt: skip
-from schemas.known import UNKNOWN, computed_constants, exact_numbers
+from schemas.known import exact_numbers
 from schemas.values import Value
 
 MAX_CONSTANT_ELEMENTS = 65_536
@@ -49,6 +44,10 @@ _EXACT_TYPES = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_forma
 
 class NotRepresentable(ValueError):
     """A graph holds a value, dtype, layout or target that the IR does not hold."""
+
+
+class DependsOnData(NotRepresentable):
+    """A size follows from numbers that tensors hold."""
 
 
 # --- specs ----------------------------------------------------------------------------------------------------------
@@ -73,7 +72,7 @@ def _size(dim: Any) -> int:
     if isinstance(dim, torch.SymInt):
         hint = dim.node.hint
         if hint is None:
-            raise NotRepresentable(f"a size depends on data ({dim})")
+            raise DependsOnData(f"a size depends on data ({dim})")
         return int(hint)
     return int(dim)
 
@@ -123,6 +122,10 @@ def fake_input(spec: TensorSpec) -> torch.Tensor:
     return torch.empty_strided(spec.shape, spec.stride, dtype=dtype_of(spec.dtype), device=spec.device)
 
 
+def _scalar_value(init: str) -> Any:
+    return values.loads(init).get("value", 1)
+
+
 def example_input(spec: TensorSpec, init: str) -> Any:
     """The value of a placeholder under a FakeTensorMode: a scalar's own, a fake tensor that knows its numbers (so that
     `item` yields them) where the initialiser gives whole numbers or truth values exactly, else an empty fake tensor."""
@@ -165,6 +168,15 @@ def _encode(value: Any, operand: Callable[[torch.fx.Node], int]) -> Value:
         if isinstance(value, kind):
             return {tag: str(value).removeprefix("torch.")}
     return _encode_other(value)
+
+
+def constant(value: Any) -> Value:
+    """A Python value without tensors as a value of the attribute grammar; raises NotRepresentable."""
+    return _encode(value, _no_operand)
+
+
+def _no_operand(node: torch.fx.Node) -> int:
+    raise NotRepresentable(f"a constant that holds the value {node.name!r} of a graph")
 
 
 def _plain_key(key: Any) -> str | int:
@@ -399,76 +411,3 @@ def lower(graph: Graph) -> torch.fx.GraphModule:
     Raises ValueError if a target is unknown to this torch or not allowed in a graph.
     """
     return _Lowerer(graph).run()
-
-
-# --- propagation ----------------------------------------------------------------------------------------------------
-@contextmanager
-def on_fakes() -> Iterator[None]:
-    """Where a graph is run for its specs alone: tensors made here are fake, and what is known of their data is computed.
-
-    A graph must be read and checked in the same such context, or one of them knows a number that the other does not.
-    """
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    with torch.no_grad(), computed_constants(), mode:
-        yield
-
-
-def called(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a function on fake operands; `torch.tensor` of a number that nobody knows is a tensor of its dtype."""
-    if function is torch.tensor and any(isinstance(leaf, UNKNOWN) for leaf in pytree.tree_leaves(args)):
-        return torch._refs.tensor(*args, **kwargs)
-    return function(*args, **kwargs)
-
-
-class _SpecRecorder(torch.fx.Interpreter):
-    """Runs a module on fake tensors and keeps the specs of every node's value at the time it was made."""
-
-    def __init__(self, gm: torch.fx.GraphModule) -> None:
-        super().__init__(gm)
-        self.specs: list[tuple[TensorSpec, ...]] = []
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return called(target, args, kwargs)
-
-    def run_node(self, n: torch.fx.Node) -> Any:
-        result = super().run_node(n)
-        self.specs.append(() if n.op == OUTPUT else specs_of(result))
-        return result
-
-
-def _scalar_value(init: str) -> Any:
-    return values.loads(init).get("value", 1)
-
-
-def propagate(graph: Graph, specs: Sequence[TensorSpec] | None = None) -> list[tuple[TensorSpec, ...]]:
-    """Specs of every node's value when the graph runs on fake inputs of the given (default: recorded) specs.
-
-    Nothing is computed. Raises whatever an op raises on such inputs.
-    """
-    wanted = [graph.nodes[i].outputs[0] for i in graph.placeholders] if specs is None else list(specs)
-    gm = lower(graph)
-    recorder = _SpecRecorder(gm)
-    with on_fakes():
-        inputs = [example_input(spec, init) for spec, init in zip(wanted, graph.inits, strict=True)]
-        recorder.run(*inputs)
-    return recorder.specs
-
-
-def respecify(graph: Graph, specs: Sequence[TensorSpec]) -> Graph:
-    """The same ops on other input specs (one a placeholder), all other specs re-propagated.
-
-    Raises ValueError if an op refuses the new inputs.
-    """
-    try:
-        found = propagate(graph, specs)
-    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError) as error:
-        raise ValueError(
-            f"the graph does not run on these inputs: {str(error).splitlines()[0] if str(error) else error!r}"
-        ) from error
-    nodes = [
-        node if node.op in (OUTPUT, CONSTANT, SUBGRAPH) else replace(node, outputs=new)
-        for node, new in zip(graph.nodes, found, strict=True)
-    ]
-    for spec, index in zip(specs, graph.placeholders, strict=True):
-        nodes[index] = replace(nodes[index], outputs=(spec,))
-    return replace(graph, nodes=tuple(nodes))

@@ -8,7 +8,8 @@
 
 torch carries the data of fake tensors of one element through operations; inside `computed_constants` it does so up to
 `MAX_KNOWN` elements, for results of factory functions too. A tensor that is also computed from unknown data, or from a
-scalar that stands for an unknown number, knows nothing. Reads and writes nothing; replaces attributes of torch's FakeTensorMode while the context is open.
+scalar that stands for an unknown number, knows nothing. Reads and writes nothing; replaces attributes of torch's
+FakeTensorMode while the context is open.
 """
 
 import math
@@ -110,19 +111,19 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Itera
 @contextmanager
 def _forgotten(mode: FakeTensorMode, func: Any, given: Any) -> Iterator[None]:
     """Let no operand of a call know its data, for torch would compute with it; one that is written to for good."""
-    known = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, FakeTensor) and leaf.constant is not None]
-    held = [leaf.constant for leaf in known]
+    leaves = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, FakeTensor)]
+    known = [(leaf, leaf.constant) for leaf in leaves if leaf.constant is not None]
     schema = getattr(func, "_schema", None)
-    for leaf in known:
-        if schema is None or schema.is_mutable:
-            mode.fake_tensor_converter.invalidate_constant_aliases(leaf.constant)
+    writes = schema is None or schema.is_mutable
+    for leaf, constant in known:
+        if writes:
+            mode.fake_tensor_converter.invalidate_constant_aliases(constant)
         leaf.constant = None
     try:
         yield
     finally:
-        if schema is not None and not schema.is_mutable:
-            for leaf, constant in zip(known, held, strict=True):
-                leaf.constant = constant
+        for leaf, constant in () if writes else known:
+            leaf.constant = constant
 
 
 def _set(owner: Any, **attributes: Any) -> None:

@@ -17,7 +17,7 @@ from schemas.graph import Graph, TensorSpec
 
 def resized(graph: Graph, shapes: Mapping[int, Sequence[int]]) -> Graph | None:
     """The graph with inputs of other shapes; None if one is neither dense nor expanded, or if an op refuses them."""
-    from schemas.fx import respecify  # loads torch: only a stage's own process does
+    from schemas.propagation import respecify  # loads torch: only a stage's own process does
 
     specs = []
     for index in graph.placeholders:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from curate.families import FamiliesConfig, propose, retype
 from schemas.canonical import canonicalize
-from schemas.fx import propagate
+from schemas.propagation import propagate
 from schemas.rows import Skipped, TaskCandidate
 from tests.curate.pieces import add_gelu, graph_of, mul_add_relu, pair, piece, scaled_softmax
 

@@ -18,8 +18,9 @@ from fusion_mining.sole import sole_ops
 from passbench.inputs import materialize
 from schemas.canonical import canonicalize
 from schemas.functional import functionalise
-from schemas.fx import lift, lower, propagate
+from schemas.fx import lift, lower
 from schemas.graph import Graph, check
+from schemas.propagation import propagate
 from schemas.rows import Environment, Failure, FailureKind, Pick, Profile, ProfileStatus
 
 pytestmark = pytest.mark.torch

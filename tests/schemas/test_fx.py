@@ -10,8 +10,9 @@ import torch
 import torch.nn.attention
 
 from schemas import targets
-from schemas.fx import NotRepresentable, lift, lower, propagate, respecify, spec_of
+from schemas.fx import NotRepresentable, lift, lower, spec_of
 from schemas.graph import Graph, check
+from schemas.propagation import propagate, respecify
 from schemas.source import source_of
 
 pytestmark = pytest.mark.torch

@@ -10,9 +10,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from passbench.inputs import value_of
 from schemas import values
-from schemas.fx import called, example_input, on_fakes, propagate
+from schemas.fx import example_input
 from schemas.graph import TensorSpec
 from schemas.known import computed_constants, exact_numbers
+from schemas.propagation import called, on_fakes, propagate
 
 pytestmark = pytest.mark.torch
 
