@@ -179,7 +179,7 @@ def _resized(graph: Graph, places: Places, old: int, new: int) -> Graph | None:
             continue
         spec = graph.nodes[index].outputs[0]
         # A row cut out of a larger tensor has strides that its shape does not tell: it stays the row that it was.
-        if values.loads(init)["kind"] == "literal" or strides(spec, spec.shape) != spec.stride:
+        if values.loads(init)["kind"] in ("literal", "lines") or strides(spec, spec.shape) != spec.stride:
             return None
         shapes[index] = [new if (index, dim) in places else size for dim, size in enumerate(spec.shape)]
     nodes = list(graph.nodes)

@@ -42,6 +42,25 @@ class Slot:
     name: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The place of a tensor that lies inside another one; sizes, strides and offset in elements of that one."""
+
+    name: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A container that is no plain list, tuple or dictionary."""
+
+    make: Callable[[Sequence[Any]], Any]
+    """Makes it of its items."""
+    items: Sequence[Any]
+
+
 class Called(torch.nn.Module):
     """A model behind keyword arguments that are tensors alone: puts each where the call of the model has it."""
 
@@ -56,9 +75,13 @@ class Called(torch.nn.Module):
 
 
 def fill(tree: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
-    """A structure with a tensor in the place of every Slot."""
+    """A structure with a tensor in the place of every Slot and View."""
     if isinstance(tree, Slot):
         return tensors[tree.name]
+    if isinstance(tree, View):
+        return tensors[tree.name].as_strided(tree.shape, tree.stride, tree.offset)
+    if isinstance(tree, Made):
+        return tree.make([fill(item, tensors) for item in tree.items])
     if isinstance(tree, list):
         return [fill(item, tensors) for item in tree]
     if isinstance(tree, tuple):

@@ -14,11 +14,14 @@ real is replaced by fake tensors and its data is kept aside, for the initialiser
 
 import json
 import math
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
@@ -28,6 +31,8 @@ from extract.configs import transformers_config
 from extract.failures import LIBRARY_ERRORS
 from extract.files import build_file
 from extract.further_zoos import ZOOS
+from extract.held import held_tensors
+from extract.inputs import copied
 from extract.parts import with_call
 from extract.patches import idle_conversions, no_rejection_sampling, replaced
 from extract.zoos import build_diffusers, build_torchvision
@@ -41,6 +46,10 @@ FACTORIES = (
 )  # fmt: skip
 _MAX_REAL_ELEMENTS = 1 << 22
 """Factories asked for a larger tensor make a fake one."""
+_MAX_REAL_WEIGHT = 4096
+"""Elements of a parameter whose values on the real rung are kept."""
+_MAX_REAL_BYTES = 256 << 20
+"""Parameters and buffers of a model that is made a second time, for real, to see what its constructor computes."""
 SETTINGS: tuple[tuple[str, bool, str], ...] = (
     ("use_cache", False, "one call returns one fixed structure, without a cache that grows"),
     ("output_attentions", False, "as above"),
@@ -60,11 +69,13 @@ class Built:
     mode: FakeTensorMode | None
     """The mode its tensors belong to; None on the real rung."""
     names: dict[int, str] = field(default_factory=dict)
-    """id of a parameter, buffer or plain tensor attribute -> its qualified name."""
+    """id of a tensor that the model holds, of `extract.held` -> its qualified name or path."""
     buffers: frozenset[str] = frozenset()
     """Qualified names of the buffers."""
     data: dict[int, torch.Tensor] = field(default_factory=dict)
-    """id of a tensor -> its real values, where the constructor computed them."""
+    """id of a tensor -> its real values before the call, where they are known and no weights."""
+    real: Callable[[], Mapping[str, torch.Tensor]] = dict
+    """Makes the model for real if it is small: name or path of a tensor -> its values."""
 
     def name_of(self, value: Any) -> str | None:
         """Qualified name of one of the model's tensors."""
@@ -73,6 +84,13 @@ class Built:
     def data_of(self, value: Any) -> torch.Tensor | None:
         """The real values of one of the model's tensors, if they are known."""
         return self.data.get(id(value))
+
+    def computed(self, value: Any) -> torch.Tensor | None:
+        """The real values of one of the model's tensors, if need be from a model that is made for real."""
+        found = self.data_of(value)
+        if found is None and self.mode is not None and id(value) in self.names:
+            found = self.real().get(self.names[id(value)])
+        return found if found is None or found.shape == value.shape else None
 
 
 class _RealConstants(TorchFunctionMode):
@@ -102,7 +120,7 @@ def is_moderate(func: Any, args: Any, kwargs: Any) -> bool:
 
 def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
     """Build the architecture of a row in eval mode on the given rung."""
-    torch.manual_seed(seed)
+    _seed(seed)
     if rung == REAL:
         model = _construct(row).eval()
         return _built(model, None, {})
@@ -110,12 +128,48 @@ def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
     with no_rejection_sampling(), idle_conversions(), mode, _RealConstants():
         model = _construct(row).eval()
     data = _replace_real(model, mode)
-    return _built(model, mode, data)
+    return replace(_built(model, mode, data), real=lru_cache(partial(_made_for_real, row, model, seed)))
+
+
+def _seed(seed: int) -> None:
+    """Constructors may draw numbers: equal builds draw equal ones."""
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
 
 
 def _built(model: torch.nn.Module, mode: FakeTensorMode | None, data: dict[int, torch.Tensor]) -> Built:
+    """The model with names and values of what it holds; what a call writes into is a copy or fake."""
     buffers = frozenset(name for name, _ in model.named_buffers(remove_duplicate=False))
-    return Built(model=model, mode=mode, names=_tensor_names(model), buffers=buffers, data=data)
+    names: dict[int, str] = {}
+    for path, tensor in held_tensors(model):
+        names[id(tensor)] = path
+        is_small = tensor.numel() <= (
+            _MAX_REAL_WEIGHT if isinstance(tensor, torch.nn.Parameter) else _MAX_REAL_ELEMENTS
+        )
+        if is_small and is_plain(tensor):
+            data[id(tensor)] = copied(tensor.detach())
+    return Built(model=model, mode=mode, names=names, buffers=buffers, data=data)
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a block of numbers in memory: not fake, sparse, nested or of a class of its own."""
+    kinds = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    return type(tensor) in kinds and tensor.layout is torch.strided and tensor.device.type == "cpu"
+
+
+def _made_for_real(row: ModelConfig, model: torch.nn.Module, seed: int) -> Mapping[str, torch.Tensor]:
+    """Values of what a small model holds; nothing of a large one, nor where its constructor needs fake weights."""
+    held = sum(tensor.numel() * tensor.element_size() for tensor in [*model.parameters(), *model.buffers()])
+    if held > _MAX_REAL_BYTES:
+        return {}
+    with torch.random.fork_rng(devices=[]):
+        _seed(seed)
+        try:
+            made = _construct(row).eval()
+        except LIBRARY_ERRORS:
+            return {}
+    return {path: tensor.detach() for path, tensor in held_tensors(made) if is_plain(tensor)}
 
 
 def parameter_bytes(row: ModelConfig) -> int:
@@ -206,13 +260,6 @@ def _tensor_slots(model: torch.nn.Module) -> Iterator[tuple[str, dict[str, Any],
             for key, value in list(slots.items()):
                 if isinstance(value, torch.Tensor):
                     yield f"{prefix}.{key}".lstrip("."), slots, key
-
-
-def _tensor_names(model: torch.nn.Module) -> dict[int, str]:
-    names: dict[int, str] = {}
-    for name, slots, key in _tensor_slots(model):
-        names.setdefault(id(slots[key]), name)
-    return names
 
 
 def _replace_real(model: torch.nn.Module, mode: FakeTensorMode) -> dict[int, torch.Tensor]:

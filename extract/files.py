@@ -274,8 +274,11 @@ def located(row: ModelConfig, origins: Sequence[str]) -> ModelConfig:
 
 def build_file(row: ModelConfig, settings: Mapping[str, Any]) -> Any:
     """The module of an architecture of a file, ready to be called with its example inputs."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
     origin = origin_of(settings["from"])
-    own = next((own for own in models_of(load(origin), origin) if own.name == settings["model"]), None)
+    with unset_fake_temporarily():
+        own = next((own for own in models_of(load(origin), origin) if own.name == settings["model"]), None)
     if own is None:
         raise ValueError(f"{origin.path.name} no longer has a model {settings['model']!r}: list it with --fresh")
     from extract.examples import with_examples

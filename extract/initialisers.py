@@ -2,9 +2,10 @@
 
     roles, inits = describe_placeholders(piece, captured, built, wanted)     # both by placeholder name
 
-Inputs get the initialiser of their rule. Buffers get their real data where the constructor computed it: literally if
-it is short, else as the pattern it follows. Parameters get one that lets every operation show in the output: a bias
-is never zero, a norm's weight never exactly one. Reads and writes nothing.
+Inputs get the initialiser of their rule. Buffers, and tensors that the forward finds in lists, globals, closures and
+the like (role constant), get their real data as `extract.described` describes it; so do parameters that hold whole
+numbers or truth values. Other parameters get one that lets every operation show in the output: a bias is never zero, a
+norm's weight never exactly one. Reads and writes nothing.
 """
 
 import math
@@ -14,81 +15,11 @@ from typing import Any
 
 import torch
 
-from extract.build import Built
+from extract.build import Built, is_plain
 from extract.capture import Capture, Piece
+from extract.described import described, normal, number_value
 from extract.inputs import WantedInput
 from schemas import values
-
-MAX_LITERAL = 4096
-"""Longest data kept literally."""
-
-
-def _json(kind: str, **fields: float) -> str:
-    tagged = {key: {"float": repr(item)} if isinstance(item, float) else item for key, item in fields.items()}
-    return values.dumps({"kind": kind, **tagged})
-
-
-def normal(mean: float, std: float) -> str:
-    """A normal initialiser, rounded to six significant digits."""
-    return _json("normal", mean=float(f"{mean:.6g}"), std=float(f"{std:.6g}"))
-
-
-# --- data that is known ---------------------------------------------------------------------------------------------
-def describe(data: torch.Tensor) -> str:
-    """An initialiser that reproduces data exactly where it is constant, a range, causal or short; else alike."""
-    for matcher in (_constant, _arange, _causal, _literal):
-        found = matcher(data)
-        if found is not None:
-            return found
-    if data.dtype == torch.bool:
-        return _json("bool", p=float(data.float().mean()))
-    if data.dtype.is_complex:
-        parts = torch.view_as_real(data).double()
-        return normal(0.0, float((parts**2).sum(-1).mean().sqrt()))
-    if not data.dtype.is_floating_point:
-        return _json("integers", low=int(data.min()), high=int(data.max()) + 1)
-    finite = data[torch.isfinite(data)].double()
-    return normal(float(finite.mean()), float(finite.std())) if finite.numel() > 1 else _json("zeros")
-
-
-def _number(value: bool | int | float | complex) -> Any:
-    if isinstance(value, complex):
-        return {"complex": [repr(value.real), repr(value.imag)]}
-    return {"float": repr(value)} if isinstance(value, float) else value
-
-
-def _constant(data: torch.Tensor) -> str | None:
-    if data.numel() == 0:
-        return _json("zeros")
-    first = data.reshape(-1)[0]
-    if not bool((data == first).all()):
-        return None
-    return values.dumps({"kind": "constant", "value": _number(first.item())})
-
-
-def _arange(data: torch.Tensor) -> str | None:
-    whole = not (data.dtype.is_floating_point or data.dtype.is_complex or data.dtype == torch.bool)
-    if not whole or data.dim() == 0 or data.shape[-1] < 3:
-        return None
-    line = data.reshape(-1, data.shape[-1])[0]
-    start, step = int(line[0]), int(line[1] - line[0])
-    wanted = torch.arange(data.shape[-1], dtype=torch.int64) * step + start
-    if not bool((data == wanted.to(data.dtype)).all()):
-        return None
-    return _json("arange", start=start, step=step)
-
-
-def _causal(data: torch.Tensor) -> str | None:
-    if data.dim() < 2 or data.dtype.is_floating_point or data.shape[-1] != data.shape[-2]:
-        return None
-    wanted = torch.ones(data.shape[-2:], dtype=torch.bool).tril().to(data.dtype)
-    return _json("causal_mask") if bool((data == wanted).all()) else None
-
-
-def _literal(data: torch.Tensor) -> str | None:
-    if data.numel() > MAX_LITERAL:
-        return None
-    return values.dumps({"kind": "literal", "data": [_number(item) for item in data.reshape(-1).tolist()]})
 
 
 # --- parameters -----------------------------------------------------------------------------------------------------
@@ -130,7 +61,10 @@ PARAMETERS: tuple[tuple[Callable[[Slot], bool], Callable[[Slot], str], str], ...
     (lambda s: True, lambda s: normal(0.0, 0.02), "the rest: small, never zero"),
 )  # fmt: skip
 """(predicate, initialiser, sentence) rows; the first that holds describes a parameter."""
-STATISTICS = {"running_mean": normal(0.0, 0.1), "running_var": _json("uniform", low=0.5, high=1.5)}
+STATISTICS = {
+    "running_mean": normal(0.0, 0.1),
+    "running_var": '{"kind":"uniform","low":{"float":"0.5"},"high":{"float":"1.5"}}',
+}
 """Buffers that hold running statistics, by name: as after some training, not as freshly made."""
 
 
@@ -152,25 +86,34 @@ def describe_placeholders(
         argument = captured.inputs.get(id(example))
         if argument is not None:
             roles[node.name], inits[node.name] = "input", rule_of[argument]
+        elif not isinstance(example, torch.Tensor):
+            value = number_value(_plain(example))
+            roles[node.name], inits[node.name] = "scalar", values.dumps({"kind": "scalar", "value": value})
         else:
-            roles[node.name], inits[node.name] = _describe_example(example, built)
+            is_foreign = built.name_of(example) is None and len(captured.pieces) > 1
+            describe = _describe_between if is_foreign else _describe_held
+            roles[node.name], inits[node.name] = describe(example, built)
     return roles, inits
 
 
-def _describe_example(example: Any, built: Built) -> tuple[str, str]:
-    if not isinstance(example, torch.Tensor):
-        return "scalar", values.dumps({"kind": "scalar", "value": _number(_plain(example))})
-    name = built.name_of(example)
-    data = built.data_of(example) if built.mode is not None else example.detach()
-    if name is None:
-        return "input", describe(data) if data is not None and built.mode is None else _default(example)
+def _describe_between(example: torch.Tensor, built: Built) -> tuple[str, str]:
+    """A tensor that an earlier piece of a broken call made."""
+    return "input", described(example) if is_plain(example) else _default(example)
+
+
+def _describe_held(example: torch.Tensor, built: Built) -> tuple[str, str]:
+    """A tensor of the model, or one that its code found elsewhere."""
+    name = built.name_of(example) or ""
+    path, _, leaf = name.rpartition(".")
     if isinstance(example, torch.nn.Parameter):
-        return "parameter", _parameter(name, example, data, built)
-    leaf = name.rsplit(".", 1)[-1]
+        return "parameter", _parameter(path, leaf, example, built)
     role = "buffer" if name in built.buffers else "constant"
     if leaf in STATISTICS:
         return role, STATISTICS[leaf]
-    return role, _default(example) if data is None else describe(data)
+    data = built.computed(example)
+    if data is None and is_plain(example):
+        data = example
+    return role, _default(example) if data is None else described(data)
 
 
 def _plain(example: Any) -> bool | int | float:
@@ -184,20 +127,23 @@ def _plain(example: Any) -> bool | int | float:
     return example
 
 
-def _parameter(name: str, example: torch.Tensor, data: torch.Tensor | None, built: Built) -> str:
-    path, _, leaf = name.rpartition(".")
-    constant = None
+def _parameter(path: str, leaf: str, example: torch.Tensor, built: Built) -> str:
+    if not example.dtype.is_floating_point and not example.dtype.is_complex:
+        data = built.computed(example)
+        return _default(example) if data is None else described(data)
+    data, constant = built.data_of(example), None
     if data is not None and data.numel():
         first = data.reshape(-1)[0]
-        constant = float(first) if bool((data == first).all()) else None
+        constant = first.item() if bool((data == first).all()) else None
         if constant is None and built.mode is not None:
-            return describe(data)
-    module = type(built.model.get_submodule(path)).__name__
-    return parameter_init(Slot(module=module, name=leaf, shape=tuple(example.shape), constant=constant))
+            return described(data)
+    owner = dict(built.model.named_modules(remove_duplicate=False)).get(path)
+    constant = constant if isinstance(constant, int | float) else None
+    return parameter_init(Slot(module=type(owner).__name__, name=leaf, shape=tuple(example.shape), constant=constant))
 
 
 def _default(example: torch.Tensor) -> str:
     """Where nothing is known: normal numbers, zeros for integers, true for booleans."""
     if example.dtype == torch.bool:
-        return _json("ones")
-    return normal(0.0, 1.0) if example.dtype.is_floating_point or example.dtype.is_complex else _json("zeros")
+        return '{"kind":"ones"}'
+    return normal(0.0, 1.0) if example.dtype.is_floating_point or example.dtype.is_complex else '{"kind":"zeros"}'

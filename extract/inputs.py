@@ -11,7 +11,7 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,7 +20,9 @@ import torch
 from extract.failures import InputsError
 from extract.input_rules import FACTS, INNER, MEDIA, PRODUCTS, RULES, InputRule
 from extract.parts import signature_of
+from passbench.inputs import value_of
 from schemas import values
+from schemas.fx import spec_of
 from schemas.graph import TensorSpec
 from schemas.rows import ModelConfig
 
@@ -34,6 +36,25 @@ class WantedInput:
     init: str
     optional: bool = False
     """Whether a model that also takes a text can do without it."""
+    example: torch.Tensor | None = field(default=None, compare=False, repr=False)
+    """The very numbers that were given, where a person gave some: what a call that reads values has to see."""
+
+    def value(self, seed: int) -> torch.Tensor:
+        """The numbers that were given, a copy of them with their strides, or some by the initialiser."""
+        if self.example is not None and spec_of(self.example) == self.spec:
+            return copied(self.example)
+        found = value_of(self.init, self.spec, seed=seed)
+        assert isinstance(found, torch.Tensor), f"input {self.name} is a number, no tensor"
+        return found
+
+
+def copied(value: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same numbers and strides, expanded ones too, in a storage of its own."""
+    if not value.numel():
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    flat = value.as_strided((extent,), (1,), value.storage_offset()).clone()
+    return flat.as_strided(value.shape, value.stride(), 0)
 
 
 def wanted_inputs(model: torch.nn.Module, row: ModelConfig) -> tuple[WantedInput, ...]:

@@ -50,7 +50,7 @@ def enter(point: str, built: Built, wanted: tuple[WantedInput, ...]) -> tuple[Bu
 
 def _batched(item: WantedInput) -> WantedInput:
     """An input at batch 4; what has no batch dimension of size 1 stays."""
-    if item.spec.shape[:1] != (1,) or '"literal"' in item.init:
+    if item.spec.shape[:1] != (1,) or '"literal"' in item.init or '"lines"' in item.init:
         return item
     shape = (BATCH_SIZE, *item.spec.shape[1:])
     return replace(item, spec=replace(item.spec, shape=shape, stride=dense_stride(shape)))
@@ -119,4 +119,5 @@ def _behind(built: Built, wrapper: torch.nn.Module) -> Built:
     return replace(
         built, model=wrapper.eval(), names={key: f"model.{name}" for key, name in built.names.items()},
         buffers=frozenset(f"model.{name}" for name in built.buffers),
+        real=lambda: {f"model.{name}": value for name, value in built.real().items()},
     )  # fmt: skip

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from extract.described import normal
 from extract.failures import SampleError, first_line
-from extract.initialisers import STATISTICS, normal
+from extract.initialisers import STATISTICS
 from passbench.inputs import value_of
 from schemas import values
 from schemas.graph import DTYPE_BYTES, TensorSpec

@@ -16,7 +16,10 @@ on the global random state, which is left untouched.
 | {"kind":"constant"/"scalar","value":v}   | v everywhere; v itself for a SymInt, SymFloat or SymBool          |
 | {"kind":"arange","start":a,"step":d}     | a, a+d, ... along the last dimension                              |
 | {"kind":"causal_mask"}                   | last two dimensions: 0 where key <= query, else the dtype's lowest finite value; True/1 and False/0 for bool and integers |
+| {"kind":"banded","low":a,"high":b,"inside":u,"outside":v} | last two dimensions: u where a <= column - row <= b, else v; null is no bound |
 | {"kind":"literal","data":[...]}          | the data, row-major, nested or flat                               |
+| {"kind":"lines","values":[...],"lines":[[i,n,j,m,...],...],"order":[l,n,...]} | rows of the last dimension, one after the other: line l n times; a line: n times value i, m times value j |
+| {"kind":"choice","values":[...],"counts":[...]} | one of the values, as likely as it is counted                |
 
 Numbers may be JSON numbers or the tagged floats of `schemas.values`.
 """  # noqa: E501
@@ -45,6 +48,8 @@ MOODS: dict[str, Mood] = {
 """name -> values from those that were drawn and as many standard normal ones."""
 GUARD = 64
 """Elements before and behind the values of a guarded tensor: a multiple of every alignment that kernels rely on."""
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+"""Bytes of an element -> a dtype of as many that may be indexed, as not every dtype may."""
 _PYTHON_TYPES: dict[str, Callable[[Any], Scalar]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 
 
@@ -139,7 +144,8 @@ def _positioned(fill: Fill, raw: Mapping[str, Any], spec: TensorSpec, generator:
         tail = [1] * (len(spec.shape) - dim - 1)
         offsets = offsets + (torch.arange(size) * stride).reshape([size, *tail])
     storage = torch.zeros(extent(spec), dtype=dtype)
-    storage[offsets.reshape(-1)] = logical.reshape(-1)
+    bits = _BITS[storage.element_size()]
+    storage.view(bits)[offsets.reshape(-1)] = logical.contiguous().view(bits).reshape(-1)
     return storage
 
 
@@ -226,11 +232,45 @@ def _causal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, 
     return allowed.to(dtype).expand(shape)
 
 
+def _banded(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    rows, columns = shape[-2:] if len(shape) > 1 else (1, math.prod(shape))
+    offsets = torch.arange(columns) - torch.arange(rows)[:, None]
+    held = torch.ones(rows, columns, dtype=torch.bool)
+    held &= offsets >= raw["low"] if raw["low"] is not None else held
+    held &= offsets <= raw["high"] if raw["high"] is not None else held
+    inside, outside = (_exact(number(raw[side])).to(dtype) for side in ("inside", "outside"))
+    return torch.where(held, inside, outside).expand(shape)
+
+
 def _literal(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
     flat = [number(item) for item in _flatten(raw["data"])]
     if len(flat) != math.prod(shape):
         raise ValueError(f"literal initialiser holds {len(flat)} values for shape {tuple(shape)}")
-    return _exact(flat).to(dtype).reshape(shape)
+    made = torch.tensor(flat, dtype=dtype) if dtype == torch.uint64 else _exact(flat).to(dtype)
+    return made.reshape(shape)
+
+
+def _lines(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    places = torch.stack([_unrolled(line) for line in raw["lines"]])[_unrolled(raw["order"])]
+    if places.numel() != math.prod(shape):
+        raise ValueError(f"lines initialiser holds {places.numel()} values for shape {tuple(shape)}")
+    return _numbers(raw["values"], places.reshape(shape), dtype)
+
+
+def _unrolled(runs: list[int]) -> torch.Tensor:
+    """[7, 2, 8, 1] -> 7, 7, 8"""
+    return torch.tensor(runs[::2]).repeat_interleave(torch.tensor(runs[1::2]))
+
+
+def _choice(raw: Mapping[str, Any], shape: tuple[int, ...], dtype: torch.dtype, gen: torch.Generator) -> torch.Tensor:
+    weights = torch.tensor(raw["counts"], dtype=torch.float64)
+    places = torch.multinomial(weights, math.prod(shape), replacement=True, generator=gen)
+    return _numbers(raw["values"], places.reshape(shape), dtype)
+
+
+def _numbers(known: list[Any], places: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The number at each place of a list."""
+    return _exact([number(item) for item in known])[places].to(dtype)
 
 
 def _flatten(data: Any) -> list[Any]:
@@ -250,6 +290,9 @@ FILLS: dict[str, tuple[Fill, bool]] = {
     "scalar": (_constant, False),
     "arange": (_arange, True),
     "causal_mask": (_causal, True),
+    "banded": (_banded, True),
     "literal": (_literal, True),
+    "lines": (_lines, True),
+    "choice": (_choice, False),
 }
 """kind -> (how it is filled, whether a value depends on its logical position)."""

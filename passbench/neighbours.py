@@ -67,7 +67,11 @@ def free_sizes(graph: Graph) -> list[int]:
     wanted: set[int] = set()
     for position, index in enumerate(graph.placeholders):
         node = graph.nodes[index]
-        drawn = node.target == "input" and values.loads(graph.inits[position])["kind"] not in ("literal", "constant")
+        drawn = node.target == "input" and values.loads(graph.inits[position])["kind"] not in (
+            "literal",
+            "lines",
+            "constant",
+        )
         (wanted if drawn else fixed).update(node.outputs[0].shape)
     for node in graph.nodes:
         raw = values.loads(node.attrs)

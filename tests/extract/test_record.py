@@ -210,9 +210,18 @@ def test_what_a_function_of_a_model_cached_in_an_earlier_call_is_made_again():
 
 
 def test_a_tensor_from_nowhere_is_refused():
-    secret = torch.randn(4)
+    secret = iter([torch.randn(4)])
     with pytest.raises(NotRepresentable, match="no recorded call made a tensor"):
-        record(real(lambda: module(lambda self, x: x + secret)), X)
+        record(real(lambda: module(lambda self, x: x + next(secret))), X)
+
+
+def test_a_tensor_of_a_closure_is_a_constant():
+    offset = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    for built in (real(lambda: module(lambda self, x: x + offset)), fake(lambda: module(lambda self, x: x + offset))):
+        captured = record(built, X).capture
+        roles, inits = describe_placeholders(captured.pieces[0], captured, built, X)
+        (name,) = [name for name, role in roles.items() if role == "constant"]
+        assert [float(item["float"]) for item in json.loads(inits[name])["data"]] == offset.tolist()
 
 
 def test_weights_moved_behind_the_back_are_refused():

@@ -10,7 +10,7 @@ import torch
 
 from extract.build import build_model
 from extract.configs import ConfigsConfig, resolve_configs
-from extract.initialisers import describe
+from extract.described import described
 from extract.inputs import facts_of, wanted_inputs
 from extract.models import LICENSE
 from extract.parts import signature_of
@@ -201,11 +201,11 @@ def test_an_argument_that_is_passed_on_unnamed_is_given_too():
     ids=lambda data: f"{data.dtype}-{list(data.shape)}",
 )
 def test_a_described_buffer_comes_back_exactly(data):
-    value = value_of(describe(data), spec_of(data), seed=0)
+    value = value_of(described(data), spec_of(data), seed=0)
     torch.testing.assert_close(value, data, rtol=0, atol=0, equal_nan=True)
 
 
 def test_long_irregular_data_comes_back_alike():
     data = torch.randn(100, 100, generator=torch.Generator().manual_seed(0)) * 3 + 1
-    value = value_of(describe(data), spec_of(data), seed=0)
+    value = value_of(described(data), spec_of(data), seed=0)
     assert abs(float(value.mean()) - 1) < 0.2 and abs(float(value.std()) - 3) < 0.2

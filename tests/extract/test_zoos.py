@@ -7,7 +7,7 @@ from extract import zoos
 from extract.arguments import Called, called, written_call, written_tensor
 from extract.catalog import load_catalog
 from extract.configs import ConfigsConfig, resolve_configs
-from extract.initialisers import describe
+from extract.described import described
 from extract.models import list_diffusers, list_torchvision
 from extract.trace import TraceConfig, trace
 from passbench.inputs import value_of
@@ -108,6 +108,6 @@ def test_quantized_architectures_are_left_out_with_a_reason():
 def test_complex_tables_keep_their_values_or_their_size(count):
     data = torch.polar(torch.full((count,), 2.0), torch.linspace(0, 6, count))
     spec = TensorSpec(dtype="complex64", shape=(count,), stride=(1,), device="cpu")
-    again = value_of(describe(data), spec, seed=0)
+    again = value_of(described(data), spec, seed=0)
     assert again.dtype == torch.complex64
     assert torch.equal(again, data) if count == 3 else abs(float(again.abs().pow(2).mean()) - 4) < 0.2
