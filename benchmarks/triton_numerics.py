@@ -1,4 +1,4 @@
-"""Random expressions over Triton's arithmetic: the interpreter of a grading against torch, which rounds after every step.
+"""Random expressions over Triton's arithmetic: the interpreter of a grading against torch, rounding after every step.
 
     python -m benchmarks.triton_numerics --json          # expressions max_ulp wrong seconds
 
@@ -267,7 +267,8 @@ def _operands(
             kinds.append("i32" if isinstance(number, int) else "fp32")
             args.append(torch.full((SIZE, SIZE), number))
             continue
-        fitting = [name for name, (kind, _) in known.items() if kind in (kinds[:1] if allowed == ("like",) else allowed)]
+        wanted = tuple(kinds[:1]) if allowed == ("like",) else allowed
+        fitting = [name for name, (kind, _) in known.items() if kind in wanted]
         if not fitting:
             return None
         name = fitting[-1] if rng.random() < 0.5 else rng.choice(fitting)

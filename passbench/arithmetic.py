@@ -172,8 +172,9 @@ def install() -> None:
     """Change the interpreter's builder for good."""
     builder: Any = InterpreterBuilder
     builder.cast_impl, builder.create_fp_to_fp = _cast, _fp_to_fp
-    for name in _COMPUTING:
-        setattr(builder, f"create_{name}", _by_float32(getattr(builder, f"create_{name}")))
+    for name in (f"create_{name}" for name in _COMPUTING):
+        if hasattr(builder, name):
+            setattr(builder, name, _by_float32(getattr(builder, name)))
     for name, function in _FUNCTIONS.items():
         setattr(builder, f"create_{name}", _rounded_once(function))
     builder.create_fma, builder.create_dot = _fma, _dot

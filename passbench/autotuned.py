@@ -2,7 +2,7 @@
 
     kernel = runnable(jitted, [Decorator(name="triton.autotune", kwargs={"configs": [...], "key": ["n"]})])
     with choose(1) as used: kernel[grid](x, out, n)      # the second valid configuration of every tuned kernel
-    used.names                                           # {"kernel": "BLOCK: 1024, num_warps: 4"}
+    used.valid                                           # {"kernel": ["BLOCK: 512, num_warps: 4", ...]}
 
 Triton's autotuner times every configuration on a device and takes the fastest. An interpreter's times say nothing, so
 here the first valid configuration runs, and whoever grades asks for further ones with `choose`: any of them may be the
@@ -27,6 +27,8 @@ from triton.runtime.errors import AutotunerError, InterpreterError
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import KernelInterface
 
+MAX_TOLD = 64
+"""Most configurations of a kernel that are told."""
 MAX_TEXT = 120
 """Most characters of a configuration's name."""
 
@@ -37,10 +39,8 @@ class Used:
 
     choice: int = 0
     """Which of the valid configurations is taken; the last where there are fewer."""
-    names: dict[str, str] = field(default_factory=dict)
-    """Kernel -> configuration."""
-    more: bool = False
-    """Whether a kernel has a valid configuration beyond the chosen one."""
+    valid: dict[str, list[str]] = field(default_factory=dict)
+    """Kernel -> its valid configurations in one line each, the one that ran at the place of `choice`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Tuned(KernelInterface):  # type: ignore[misc]
 
     @property
     def __name__(self) -> str:
-        return str(self.fn.__name__)
+        return str(interpreted_in(self.fn).__name__)
 
     def run(self, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         """One launch with the chosen configuration; raises what the kernel raises."""
@@ -103,7 +103,8 @@ class Tuned(KernelInterface):  # type: ignore[misc]
         while True:
             left = [k for k in range(len(configs)) if (key, k) not in self.refused]
             number = left[min(_used.choice, len(left) - 1)]
-            config = self.best_config = self.taken(configs[number], kwargs, more=len(left) > _used.choice + 1)
+            config = self.best_config = configs[number]
+            self.note(config, kwargs, [configs[k] for k in left])
             if key not in self.seen and len(configs) > 1:
                 self.reset({**named, **config.all_kwargs()})
             self.seen.add(key)
@@ -121,14 +122,12 @@ class Tuned(KernelInterface):  # type: ignore[misc]
                 self.proven.add((key, number))
                 return found
 
-    def taken(self, config: Any, kwargs: Mapping[str, Any], *, more: bool) -> Any:
-        """Note that a configuration runs; raises ValueError if the launch gives what it gives."""
-        _used.names[self.__name__] = name_of(config)
-        _used.more |= more
+    def note(self, config: Any, kwargs: Mapping[str, Any], valid: Sequence[Any]) -> None:
+        """Tell which configurations there are; raises ValueError if the launch gives what the chosen one gives."""
+        _used.valid[self.__name__] = [name_of(item) for item in valid[:MAX_TOLD]]
         conflicts = sorted(kwargs.keys() & config.kwargs.keys())
         if conflicts:
             raise ValueError(f"{', '.join(conflicts)}: given at the launch and by the configurations of the kernel")
-        return config
 
     def warmup(self, *args: Any, grid: Any, **kwargs: Any) -> list[Any]:
         """Nothing is compiled here."""
@@ -201,13 +200,19 @@ def autotune(configs: Sequence[Any], key: Sequence[str], *args: Any, **options: 
     own = {name: value for name, value in given.items() if name not in ("configs", "key")}
 
     def decorate(fn: Any) -> Any:
-        inner = fn
-        while not isinstance(inner, InterpretedFunction) and hasattr(inner, "fn"):
-            inner = inner.fn
-        interpreted = isinstance(inner, InterpretedFunction)
+        interpreted = interpreted_in(fn) is not None
         return Tuned(fn, configs, key, own) if interpreted else _TRITONS_OWN(configs, key, **own)(fn)
 
     return decorate
+
+
+def interpreted_in(fn: Any) -> Any:
+    """The interpreted kernel under its decorators; None if it is compiled."""
+    while not isinstance(fn, InterpretedFunction):
+        if not hasattr(fn, "fn"):
+            return None
+        fn = fn.fn
+    return fn
 
 
 _TRITONS_OWN = autotuner.autotune

@@ -16,6 +16,7 @@ import torch.utils._pytree as pytree
 from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from passbench.autotuned import choose
 from passbench.census import Census
 from passbench.failure import PassFailed, one_line
 from passbench.guard import changes, snapshot
@@ -95,7 +96,8 @@ class Candidate:
         watch, launches, census = Watch(inputs), self.loaded.launches, self.loaded.census
         already = launches.count
         census.operators.clear()
-        outputs = self.called(inputs)
+        with choose(int(request.get("config", 0))) as used:
+            outputs = self.called(inputs)
         facts = watch.facts(outputs, past)
         self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
         rewrite, self.rewrite = self.rewrite, {}  # told once
@@ -103,7 +105,7 @@ class Candidate:
             "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
             "launches": launches.count - already, "replaced": self.replaced,
             "state": changes(self.loaded.state, snapshot())[:8], "library": sorted(set(census.operators))[:8],
-            "rewrite": rewrite,
+            "rewrite": rewrite, "configs": used.valid,
         }  # fmt: skip
 
     def called(self, inputs: Sequence[Any]) -> list[Any]:

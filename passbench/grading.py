@@ -128,6 +128,8 @@ class Case:
     killed: bool = False
     """Whether a process was killed by something outside: one more try decides."""
     matches: int = 0
+    configs: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Kernel -> its valid configurations, of autotuned kernels; see `passbench.configs`."""
     comparison: Comparison | None = None
     timing: PairTiming | None = None
     timings: list[Timing] = field(default_factory=list)

@@ -23,6 +23,7 @@ Changes Triton's modules in this process.
 
 import ast
 import builtins
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
@@ -162,15 +163,15 @@ def _called(self: Any, *args: Any, **kwargs: Any) -> Any:
     return self.rewrite()(*args, **kwargs)
 
 
-def _bound(place: Any, name: str, member: Any, builder: Any, scope: Any) -> None:
-    """A function of the language that needs not be told the interpreter's semantic."""
+def bind(place: Any, name: str, member: Any, *rest: object) -> None:
+    """Put a builtin function of the language in its place, told the interpreter's semantic."""
     inner, semantic = getattr(member, "__wrapped__", member), interpreter.interpreter_semantic
 
     def call(*args: Any, **kwargs: Any) -> Any:
         kwargs["_semantic"] = semantic
         return inner(*args, **kwargs)
 
-    scope.set_attr(place, name, call)
+    setattr(place, name, call)
 
 
 # --- what is remembered ----------------------------------------------------------------------------------------------
@@ -243,12 +244,15 @@ def streamline() -> None:
     arithmetic.install()
     reductions.install()
     autotuned.install()
-    interpreter._patch_attr = _bound
+    interpreter._patch_attr = bind
     sees_all = FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core})
     interpreter._patch_lang(sees_all)
     interpreter._patch_lang = _patch_nothing
+    for name, member in list(vars(tl.tensor).items()):  # methods such as x.exp(), which the interpreter forgets
+        if isinstance(member, FunctionType) and "_semantic" in inspect.signature(member).parameters:
+            bind(tl.tensor, name, member)
     tl.static_assert = tl.core.static_assert = autotuned.static_assert
-    device_library.install()
+    device_library.install(bind)
     interpreter.FunctionRewriter.ast_transformer = Transformer()
     interpreter.FunctionRewriter._compile_and_exec = _compiled
     interpreter.InterpretedFunction.__call__ = _called

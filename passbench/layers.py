@@ -36,6 +36,7 @@ LAYERS: dict[str, str] = {
     "D10.negatives": "where a changed graph is matched all the same, the result must be right",
     "D11.floor": "no time below what writing the outputs takes",
     "D12.values": "values agree within tolerance",
+    "D12.configs": "other configurations of autotuned kernels give right outputs too",
     "D12.repeat": "two calls on one input agree",
 }
 """Layer -> what it holds. Others cannot be turned off: verdicts (D1) and the clock (D9) in another

@@ -78,9 +78,8 @@ class Reduce(interpreter.ReduceOps):  # type: ignore[misc]
         kinds, combine = [item.dtype for item in input], _function(self.combine_fn)
         axis %= arrays[0].ndim
         while arrays[0].shape[axis] > 1:
-            cuts = [tuple(slice(k if d == axis else None, None, 2 if d == axis else None) for d in range(arrays[0].ndim))
-                    for k in (0, 1)]  # fmt: skip
-            arrays = combined(combine, *([data[cut] for data in arrays] for cut in cuts), kinds)
+            even, odd = ((slice(None),) * axis + (slice(k, None, 2),) for k in (0, 1))
+            arrays = combined(combine, [data[even] for data in arrays], [data[odd] for data in arrays], kinds)
         return [self._packed(data, axis, item) for data, item in zip(arrays, input, strict=True)]
 
     def _packed(self, data: Array, axis: int, item: Any) -> Any:

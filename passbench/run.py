@@ -22,6 +22,7 @@ from typing import Any
 
 from passbench.check import PASS_LEVEL, UNCHECKED, Comparison, compare, fitted, merge
 from passbench.clock import PairTiming, environment, time_sessions
+from passbench.configs import check_configurations, valid_configurations
 from passbench.evidence import doubt_of
 from passbench.grading import Case, Journal, Progress, gather, row_of, settled_of, silent
 from passbench.grading import Graded as Graded
@@ -183,6 +184,8 @@ class _Grader:
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
+                if case.verdict in CORRECT_VERDICTS and self.settings.has("D12.configs"):
+                    check_configurations(self, candidate, draws[0], case)
                 if case.verdict in CORRECT_VERDICTS:
                     probe(self, candidate, variant, case)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
@@ -373,7 +376,7 @@ class _Grader:
         if type(matches) is not int or not 0 <= matches < 2**31:
             case.fail(Verdict.INTEGRITY, "malformed outputs: no number of matches", rule="protocol")
             return None
-        case.matches = matches
+        case.matches, case.configs = matches, valid_configurations(answer[0])
         if not matches and self.settings.has("D10.match"):
             case.fail(Verdict.NO_MATCH, str(answer[0].get("diagnosis", ""))[:300] or "no pass fired")
             return None

@@ -8,19 +8,6 @@ ROWS = 8
 
 
 @triton.jit
-def rounded(value, kind: tl.constexpr):
-    # To the nearest value of the type, ties to even, as float32. Spelt out for bfloat16, where a plain cast truncates
-    # in Triton's interpreter.
-    if kind == tl.bfloat16:
-        bits = value.to(tl.uint32, bitcast=True)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-        value = bits.to(tl.float32, bitcast=True)
-    else:
-        value = value.to(kind).to(tl.float32)
-    return value
-
-
-@triton.jit
 def add_layer_norm_kernel(x_ptr, y_ptr, weight_ptr, bias_ptr, out_ptr, rows, width, eps,
                           ROWS: tl.constexpr, BLOCK: tl.constexpr):  # fmt: skip
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -30,7 +17,7 @@ def add_layer_norm_kernel(x_ptr, y_ptr, weight_ptr, bias_ptr, out_ptr, rows, wid
     x = tl.load(x_ptr + offset, mask=inside, other=0.0)
     y = tl.load(y_ptr + offset, mask=inside, other=0.0)
     # The sum is rounded to the storage type, as the unfused graph does, so that both see the same values.
-    total = rounded(x.to(tl.float32) + y.to(tl.float32), x_ptr.dtype.element_ty)
+    total = (x + y).to(tl.float32)
     mean = tl.sum(total, axis=1) / width
     centred = tl.where(inside, total - mean[:, None], 0.0)
     variance = tl.sum(centred * centred, axis=1) / width
@@ -38,7 +25,7 @@ def add_layer_norm_kernel(x_ptr, y_ptr, weight_ptr, bias_ptr, out_ptr, rows, wid
     weight = tl.load(weight_ptr + column, mask=column < width, other=0.0).to(tl.float32)
     bias = tl.load(bias_ptr + column, mask=column < width, other=0.0).to(tl.float32)
     out = normal * weight[None, :] + bias[None, :]
-    tl.store(out_ptr + offset, rounded(out, out_ptr.dtype.element_ty).to(out_ptr.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + offset, out.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @torch.fx.wrap
