@@ -6,8 +6,8 @@
 
 Reads and writes sample folders. Code is read through `ast` (`extract.sample_code`), never imported or run; a
 malformed sample raises ValueError of one line: file, line, what. A sample read lies on the CPU as a whole, whatever
-devices it names, as every traced graph does. Symbolic sizes, whose published value is a stand-in, get the first sizes
-with which the graph runs.
+devices it names, as every traced graph does. Symbolic sizes, whose published value is a stand-in, get sizes with which
+the graph runs (`extract.sample_sizes`).
 """
 
 import ast
@@ -15,12 +15,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from extract.admission import check_rebuilt
 from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, first_line
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
+from extract.sample_sizes import STAND_IN, Argument, Reading, found, sizes_of
 from schemas import fx, values
 from schemas.graph import CONSTANT, SUBGRAPH, Graph, Node, TensorSpec, check
 from schemas.propagation import on_fakes
@@ -28,8 +30,6 @@ from schemas.source import source_of
 from schemas.values import Value
 
 CODE_FILE, JSON_FILE = "model.py", "graph_net.json"
-MAX_TRIES = 48
-"""Most readings of one sample in search of its symbolic sizes."""
 _SCALARS = {"SymInt": "SymInt", "int": "SymInt", "SymFloat": "SymFloat", "float": "SymFloat", "SymBool": "SymBool"}
 
 
@@ -63,15 +63,11 @@ def checked_sample(folder: Path) -> Sample:
     where = f"{folder.name}/{CODE_FILE}"
     code = _code(folder)
     metas = read_metas(folder)
-    forward = code.forward
-    symbols = {arg.arg: _told(metas.get(arg.arg)) for arg in _arguments(forward) if _kind(arg) in ("SymInt", "SymBool")}
-    reader, error = _read(code, (where, metas, symbols))
-    if error is not None and symbols:
-        candidates = _candidates(folder, metas)
-        reader, error = _search(code, (where, metas, symbols), candidates, (reader, error))
-    if error is not None:
-        raise error
-    graph = Graph(nodes=tuple(reader.nodes), inits=tuple(reader.inits), subgraphs=())
+    given = [Argument(name=arg.arg, kind=_kind(arg), meta=metas.get(arg.arg)) for arg in _arguments(code.forward)]
+    best = found(partial(_read, code, where, metas), sizes_of(given, example_sizes(folder)))
+    if best.error is not None:
+        raise best.error
+    graph = Graph(nodes=tuple(best.reader.nodes), inits=tuple(best.reader.inits), subgraphs=())
     try:
         check(graph)
         return Sample(graph=graph, specs=check_rebuilt(graph))
@@ -93,14 +89,14 @@ def _code(folder: Path) -> _Code:
     classes = [item for item in tree.body if isinstance(item, ast.ClassDef)]
     if len(classes) != 1:
         raise SampleError(f"{where}:1: {len(classes)} classes instead of one: keep the one with the forward")
-    found = [item for item in classes[0].body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
-    if len(found) != 1 or found[0].name != "forward" or isinstance(found[0], ast.AsyncFunctionDef):
+    methods = [item for item in classes[0].body if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
+    if len(methods) != 1 or methods[0].name != "forward" or isinstance(methods[0], ast.AsyncFunctionDef):
         raise SampleError(f"{where}:{classes[0].lineno}: the class has other methods than one forward: remove them")
-    if found[0].args.vararg or found[0].args.kwarg:
-        raise SampleError(f"{where}:{found[0].lineno}: forward takes a variable number of arguments: name each")
-    if found[0].decorator_list or classes[0].decorator_list:
-        raise SampleError(f"{where}:{found[0].lineno}: a decorator changes what is called: remove it")
-    return _Code(forward=found[0], imports=dict(_imports(tree)))
+    if methods[0].args.vararg or methods[0].args.kwarg:
+        raise SampleError(f"{where}:{methods[0].lineno}: forward takes a variable number of arguments: name each")
+    if methods[0].decorator_list or classes[0].decorator_list:
+        raise SampleError(f"{where}:{methods[0].lineno}: a decorator changes what is called: remove it")
+    return _Code(forward=methods[0], imports=dict(_imports(tree)))
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -129,31 +125,27 @@ def _kind(arg: ast.arg) -> str:
     return _SCALARS.get(_annotation(arg), "")
 
 
-Inputs = tuple[str, dict[str, TensorMeta], dict[str, int]]
-"""Where the code stands, what is known of its arguments, values of its symbolic sizes."""
-
-
-def _read(code: _Code, inputs: Inputs) -> tuple[CodeReader, ValueError | None]:
-    """One reading: the reader, as far as it came, and what stopped it."""
-    where, metas, symbols = inputs
+def _read(code: _Code, where: str, metas: Mapping[str, TensorMeta], symbols: Mapping[str, int]) -> Reading:
+    """One reading, with these values of the symbolic sizes."""
     reader = CodeReader(where, code.imports)
+    error: ValueError | None = None
     try:
         with on_fakes():
             for arg in _arguments(code.forward):
                 reader.env[arg.arg] = _placeholder(reader, arg, metas.get(arg.arg), symbols)
             reader.body(code.forward.body)
-    except ValueError as error:
-        return reader, error
+    except ValueError as stopped:
+        error = stopped
     except RecursionError:
-        return reader, SampleError(f"{where}:{code.forward.lineno}: nested too deeply: assign parts to names")
-    return reader, None
+        error = SampleError(f"{where}:{code.forward.lineno}: nested too deeply: assign parts to names")
+    return Reading(reader=reader, error=error)
 
 
-def _placeholder(reader: CodeReader, arg: ast.arg, meta: TensorMeta | None, symbols: dict[str, int]) -> Value:
+def _placeholder(reader: CodeReader, arg: ast.arg, meta: TensorMeta | None, symbols: Mapping[str, int]) -> Value:
     kind = _kind(arg)
     if kind:
         spec = TensorSpec.shared(kind, (), (), "cpu")
-        number = fx.constant(_told_float(meta) if kind == "SymFloat" else symbols.get(arg.arg, _told(meta)))
+        number = fx.constant(_told_float(meta) if kind == "SymFloat" else symbols[arg.arg])
         init = values.dumps({"kind": "scalar", "value": number})
         return reader.placeholder(arg, arg.arg, role="scalar", init=init, spec=spec)
     if meta is None:
@@ -162,41 +154,10 @@ def _placeholder(reader: CodeReader, arg: ast.arg, meta: TensorMeta | None, symb
     return reader.placeholder(arg, arg.arg, role=role, init=init_of(arg.arg, role, meta), spec=meta.spec)
 
 
-# --- symbolic sizes -------------------------------------------------------------------------------------------------
-def _told(meta: TensorMeta | None) -> int:
-    data = meta.data if meta is not None else None
-    return data[0] if data and isinstance(data[0], int) else 4
-
-
 def _told_float(meta: TensorMeta | None) -> float:
     data = meta.data if meta is not None else None
-    told: object = data[0] if data else meta.fields.get("mean") if meta is not None else None
-    return float(told) if isinstance(told, int | float) else 4.0
-
-
-def _candidates(folder: Path, metas: dict[str, TensorMeta]) -> list[int]:
-    """Sizes that a symbol may stand for: examples of the constraints file, sizes of inputs, sizes of all tensors."""
-    inputs = [meta for name, meta in metas.items() if "_self_" not in name and "_modules_" not in name]
-    sizes = [size for meta in (*inputs, *metas.values()) for size in meta.shape]
-    return list(dict.fromkeys([*example_sizes(folder)[:16], *sizes, 1, 2, 0]))
-
-
-def _search(
-    code: _Code, inputs: Inputs, candidates: list[int], first: tuple[CodeReader, ValueError | None]
-) -> tuple[CodeReader, ValueError | None]:
-    """Change one symbol at a time as long as the code is read further; the best reading."""
-    where, metas, symbols = inputs
-    best, tries = first, 0
-    for name in [*symbols, *symbols]:
-        for size in candidates:
-            if best[1] is None or tries >= MAX_TRIES:
-                return best
-            tries += 1
-            changed = symbols | {name: size}
-            found = _read(code, (where, metas, changed))
-            if found[1] is None or len(found[0].nodes) > len(best[0].nodes):
-                best, symbols = found, changed
-    return best
+    number: object = data[0] if data else meta.fields.get("mean") if meta is not None else None
+    return float(number) if isinstance(number, int | float) else float(STAND_IN)
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
