@@ -7,17 +7,22 @@ Reads a run directory or published dataset (tables `classes`, `graphs`, `members
 graphs; writes nothing. Raises ValueError, one line, for what names no graph or more than one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
+from data.columns import Columns
 from data.store import RunDirectory
 from schemas.canonical import canonicalize
 from schemas.forms import LEVELS
 from schemas.graph import Graph, check
 from schemas.normal import normalised
 
+LEAST_DIGITS = 4
+"""Fewest digits of a key or id that name a graph."""
+SUGGESTED = 3
+"""Most names that are suggested."""
 KINDS = (*LEVELS, "body", "inference")
 """Ways in which a class can be the graph that was looked for, closest first."""
 
@@ -43,16 +48,24 @@ def graph_of(text: str, store: RunDirectory | None) -> Graph:
         return _from_file(path)
     if store is None:
         raise ValueError(f"{text} is no file, and there is no run directory to look it up in: give --out")
-    found = _in_run(text, store)
+    graphs = Columns(store, "graphs", ("name", "graph_id"))
+    found = _named(text, graphs)
+    holder = graphs
+    if not found:
+        holder = Columns(store, "classes", ("name", "key"))
+        found = {f"{name} {key[:8]}": place for place, (name, key) in enumerate(holder)
+                 if len(text) >= LEAST_DIGITS and key.startswith(text)}  # fmt: skip
     if not found:
         raise ValueError(
-            f"{store.path} holds no graph that is called {text!r} (a name, or the beginning of a key or graph id); "
-            f"`passnet show graphs` lists them"
+            f"{store.path} holds no graph that is called {text!r} (a name, or the beginning of a key or graph id)"
+            f"{did_you_mean(text, graphs['name'])}; `passnet show graphs` lists them"
         )
     if len(found) > 1:
         some = ", ".join(sorted(found)[:4])
         raise ValueError(f"{text!r} names {len(found)} graphs ({some}): give a whole name or more of the key")
-    return next(iter(found.values()))
+    (place,) = found.values()
+    graph: Graph = holder.rows([place])[place].graph
+    return graph
 
 
 def _from_file(path: Path) -> Graph:
@@ -66,21 +79,27 @@ def _from_file(path: Path) -> Graph:
     return graph
 
 
-def _in_run(text: str, store: RunDirectory) -> dict[str, Graph]:
-    """Graphs called so; a whole name wins over beginnings, and one graph under several names counts once."""
-    exact: dict[str, Graph] = {}
-    beginning: dict[str, Graph] = {}
-    for row in store.iter_rows("graphs"):
-        if row.name == text or row.graph_id == text:
-            exact[f"{row.name} {row.graph_id[:8]}"] = row.graph
-        elif row.name.startswith(text) or (len(text) > 3 and row.graph_id.startswith(text)):
-            beginning[f"{row.name} {row.graph_id[:8]}"] = row.graph
-    if exact:
-        return exact
-    for row in store.iter_rows("classes"):
-        if len(text) > 3 and row.key.startswith(text):
-            beginning[f"{row.name} {row.key[:8]}"] = row.graph
-    return beginning
+def _named(text: str, graphs: Columns) -> dict[str, int]:
+    """Graphs called so, and their places; a whole name or id wins over beginnings, equal rows count once."""
+    exact: dict[str, int] = {}
+    beginning: dict[str, int] = {}
+    for place, (name, graph_id) in enumerate(graphs):
+        if text in (name, graph_id):
+            exact.setdefault(f"{name} {graph_id[:8]}", place)
+        elif name.startswith(text) or (len(text) >= LEAST_DIGITS and graph_id.startswith(text)):
+            beginning.setdefault(f"{name} {graph_id[:8]}", place)
+    return exact or beginning
+
+
+def did_you_mean(text: str, names: Iterable[str]) -> str:
+    """ ", did you mean ...?" with the names that are meant most likely: those with another folder, then those alike."""
+    short = text.lower().rsplit("/", 1)[-1]
+    known = sorted(set(names))
+    same = [name for name in known if name.lower() == text.lower() or name.lower().rsplit("/", 1)[-1] == short]
+    alike = get_close_matches(text, known, n=SUGGESTED, cutoff=0.75) if not same else []
+    inside = [name for name in known if short and short in name.lower()] if not (same or alike) else []
+    shown = (same or alike or inside)[:SUGGESTED]
+    return f", did you mean {' or '.join(map(repr, shown))}?" if shown else ""
 
 
 def keys_of(graph: Graph) -> dict[str, str]:
@@ -93,17 +112,21 @@ def keys_of(graph: Graph) -> dict[str, str]:
 def find(graph: Graph, store: RunDirectory) -> Iterator[Hit]:
     """The classes of a run that are the graph at some level, closest first; two classes of one kind by name and key."""
     wanted = keys_of(graph)
-    columns = {"exact": "key"}
+    columns = [{"exact": "key"}.get(kind, kind) for kind in KINDS]
+    classes = Columns(store, "classes", (*columns, "name", "members"))
     found = []
-    for row in store.iter_rows("classes"):
-        agrees = (kind for kind in KINDS if getattr(row, columns.get(kind, kind)) == wanted[kind])
+    for *keys, name, members in classes:
+        agrees = (kind for kind, key in zip(KINDS, keys, strict=True) if key == wanted[kind])
         if (level := next(agrees, None)) is not None:
-            found.append(Hit(level=level, key=row.key, name=row.name, members=row.members))
+            found.append(Hit(level=level, key=keys[0], name=name, members=members))
     yield from sorted(found, key=lambda hit: (KINDS.index(hit.level), hit.name, hit.key))
 
 
-def names_of(key: str, store: RunDirectory) -> list[str]:
-    """Names of the models whose graphs are in a class, sorted."""
-    architectures = {row.architecture for row in store.iter_rows("members") if row.key == key}
-    named: dict[str, Any] = {row.architecture: row.name for row in store.iter_rows("configs")}
-    return sorted(named.get(architecture, architecture) for architecture in architectures)
+def names_of(keys: Iterable[str], store: RunDirectory) -> dict[str, list[str]]:
+    """For each class the names of the models whose graphs are in it, sorted."""
+    found: dict[str, set[str]] = {key: set() for key in keys}
+    named: dict[str, str] = dict(Columns(store, "configs", ("architecture", "name")))
+    for key, architecture in Columns(store, "members", ("key", "architecture")):
+        if key in found:
+            found[key].add(named.get(architecture, architecture))
+    return {key: sorted(names) for key, names in found.items()}

@@ -16,6 +16,22 @@ from schemas.source import describe, statement_of
 
 CONTEXT = 2
 """Lines shown before the first difference."""
+SEEN_BEFORE, SEEN = 20, 60
+"""Characters of a record that are shown before its first difference, and in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """The level of two graphs, and the first place where they differ."""
+
+    level: str
+    """The finest level at which they are equal; empty if they differ even in topology."""
+    left: tuple[str, ...]
+    """Lines of the left graph around the first difference, that line last; empty if they are equal."""
+    right: tuple[str, ...]
+    """As `left`; the last lines are never the same text."""
+    place: int
+    """Number of the first differing line, counted in canonical order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,25 +57,43 @@ class Comparison:
 def compare(a: Graph, b: Graph) -> Comparison:
     """Compare two graphs at every level, under the normalisation `inference` and by their bodies."""
     left, right = canonicalize(a), canonicalize(b)
+    found = contrast(left, right)
+    return Comparison(
+        level=found.level, body=left.body == right.body, inference=_inference_key(a) == _inference_key(b),
+        sizes=(len(left.numbered), len(right.numbered)), place=found.place, left=found.left, right=found.right,
+    )  # fmt: skip
+
+
+def contrast(left: Canonical, right: Canonical) -> Contrast:
+    """At which level two graphs are equal, and the first lines that tell them apart at the level before it."""
     level = next((name for name in LEVELS if getattr(left.keys, name) == getattr(right.keys, name)), "")
     finest = LEVELS.index(level) - 1 if level else len(LEVELS) - 1
-    place = _first_difference(left.forms[finest], right.forms[finest]) if finest >= 0 else -1
-    return Comparison(
-        level=level, body=left.body == right.body, inference=_inference_key(a) == _inference_key(b),
-        sizes=(len(left.numbered), len(right.numbered)), place=place,
-        left=_around(left, place), right=_around(right, place),
-    )  # fmt: skip
+    if finest < 0:
+        return Contrast(level=level, left=(), right=(), place=-1)
+    ours, theirs = _records(left, finest), _records(right, finest)
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    place = next((place for place, (x, y) in pairs if x != y), min(len(ours), len(theirs)))
+    lines, others = _around(left, place), _around(right, place)
+    if lines[-1] == others[-1]:
+        told, other = _told_apart(ours[place : place + 1], theirs[place : place + 1])
+        lines, others = (*lines[:-1], f"{lines[-1]}  {told}"), (*others[:-1], f"{others[-1]}  {other}")
+    return Contrast(level=level, left=lines, right=others, place=place)
 
 
 def _inference_key(graph: Graph) -> str:
     return canonicalize(normalised(graph, "inference")).key
 
 
-def _first_difference(left: bytes, right: bytes) -> int:
-    """Number of the first line (after the head) that differs."""
-    ours, theirs = left.split(b"\n")[1:], right.split(b"\n")[1:]
-    pairs = enumerate(zip(ours, theirs, strict=False))
-    return next((place for place, (x, y) in pairs if x != y), min(len(ours), len(theirs)))
+def _records(form: Canonical, level: int) -> list[str]:
+    """The lines of a form after its head."""
+    return [line.decode() for line in form.forms[level].split(b"\n")[1:]]
+
+
+def _told_apart(ours: list[str], theirs: list[str]) -> tuple[str, str]:
+    """Where the records behind two lines of one text differ: what lines do not show, such as strides and versions."""
+    left, right = ("".join(ours) or "(no line)"), ("".join(theirs) or "(no line)")
+    start = next((k for k, (x, y) in enumerate(zip(left, right, strict=False)) if x != y), min(len(left), len(right)))
+    return tuple(f"(... {text[max(0, start - SEEN_BEFORE) :][:SEEN]})" for text in (left, right))  # type: ignore[return-value]
 
 
 def _around(form: Canonical, place: int) -> tuple[str, ...]:

@@ -316,8 +316,9 @@ def find_command(
     with _one_line_errors(debug):
         store = _existing(out)
         hits = list(find(graph_of(graph, store), store))
+        names = names_of([hit.key for hit in hits[:limit]], store)
         for hit in hits[:limit]:
-            typer.echo(f"{hit.level:<10} {hit.key}  {hit.members} graph(s): {', '.join(names_of(hit.key, store)[:5])}")
+            typer.echo(f"{hit.level:<10} {hit.key}  {hit.members} graph(s): {', '.join(names[hit.key][:5])}")
         if len(hits) > limit:
             typer.echo(f"... of {len(hits)}; --limit shows more")
         if not hits:

@@ -5,7 +5,7 @@
 Reads a run directory; writes to the console that it is given.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from itertools import islice
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from data.columns import Columns, row_type
+from data.parts import key_columns
 from data.store import RunDirectory
+from dedup.lookup import did_you_mean
 from flows.build import Outcome
 from flows.report import FunnelRow
 from schemas.failures import EXPLANATIONS
 from schemas.graph import Graph
-from schemas.rows import Failure, row_key
+from schemas.rows import Failure
 from schemas.source import source_of
 
 SUMMARY_COLUMNS = 7
@@ -88,7 +91,7 @@ def _next(console: Console, command: str, what: str) -> None:
 def print_rows(console: Console, store: RunDirectory, table: str, wanted: tuple[str, int]) -> None:
     """Rows whose key or name begins with a text, at most so many; one row is printed whole, with its source."""
     prefix, limit = wanted
-    rows = list(islice(_matching(store, table, prefix), limit + 1))
+    rows = _matching(store, table, prefix, limit + 1)
     if not rows:
         raise ValueError(_nothing(store, table, prefix))
     if len(rows) == 1 and prefix:
@@ -100,16 +103,33 @@ def print_rows(console: Console, store: RunDirectory, table: str, wanted: tuple[
         console.print(f"... of {total} rows; --limit shows more, a key's beginning shows one", highlight=False)
 
 
-def _matching(store: RunDirectory, table: str, prefix: str) -> Iterator[Any]:
-    for row in store.iter_rows(table):
-        if row_key(row).startswith(prefix) or str(getattr(row, "name", "")).startswith(prefix):
-            yield row
+def _matching(store: RunDirectory, table: str, prefix: str, limit: int) -> list[Any]:
+    """The first rows whose key or name begins so; of all others no more than key and name are read."""
+    cls = row_type(store, table)
+    if cls is None:
+        return []
+    keys = key_columns(cls)
+    names = list(dict.fromkeys([*keys, *_name_column(cls)]))
+    columns = Columns(store, table, names)
+    texts = (("/".join(map(str, row[: len(keys)])), str(row[-1]) if _name_column(cls) else "") for row in columns)
+    places = (place for place, (key, name) in enumerate(texts) if key.startswith(prefix) or name.startswith(prefix))
+    found = columns.rows(list(islice(places, limit)))
+    return [found[place] for place in sorted(found)]
+
+
+def _name_column(cls: type[Any]) -> list[str]:
+    return [field.name for field in fields(cls) if field.name == "name"]
 
 
 def _nothing(store: RunDirectory, table: str, prefix: str) -> str:
-    if not store.parts(table):
+    cls = row_type(store, table)
+    if cls is None:
         return f"{store.path} has no rows in {table!r}; `passnet status` shows what there is"
-    return f"no row of {table!r} has a key or name that begins with {prefix!r}; `passnet show {table}` lists them"
+    names = [name for (name,) in Columns(store, table, _name_column(cls))] if _name_column(cls) else []
+    return (
+        f"no row of {table!r} has a key or name that begins with {prefix!r}{did_you_mean(prefix, names)}; "
+        f"`passnet show {table}` lists them"
+    )
 
 
 def _print_listing(console: Console, rows: list[Any]) -> None:

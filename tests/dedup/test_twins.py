@@ -1,5 +1,6 @@
 """`same` and `find`: the level, the first difference, and what a name, key or file stands for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,20 @@ def test_the_first_difference_is_shown_with_both_sides():
     assert "first difference at line 1" in text
 
 
+def test_two_lines_of_one_text_are_told_apart_by_what_they_do_not_show():
+    """Strides of inputs are no part of a line: the first difference shows the records behind the lines."""
+
+    def strided(*stride: int) -> Graph:
+        d = Draft()
+        x = d.input(replace(spec(2, 8), stride=stride))
+        return d.graph(d.call("torch.relu", x, of=spec(2, 8)))
+
+    found = compare(strided(8, 1), strided(1, 2))
+    assert found.level != "exact"
+    assert found.left[-1] != found.right[-1]
+    assert "[1,0]" in found.right[-1]
+
+
 def test_an_intermediate_result_that_is_returned_as_well_leaves_one_body():
     found = compare(block(), block(extra=True))
     assert (found.level, found.body) == ("", True)
@@ -83,7 +98,14 @@ def test_names_keys_ids_and_files_stand_for_graphs(store: RunDirectory, tmp_path
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("bert/", "names 2 graphs"), ("nothing", "holds no graph"), ("none.json", "cannot read none.json")],
+    [
+        ("bert/", "names 2 graphs"),
+        ("nothing", r"holds no graph that is called 'nothing' \(.*\); `passnet show"),
+        ("none.json", "cannot read none.json"),
+        ("A", "did you mean 'bert/A'\\?"),
+        ("timm/b", "did you mean 'bert/B'\\?"),
+        ("bert/AA", "did you mean 'bert/A' or 'bert/B'\\?"),
+    ],
 )
 def test_what_names_no_graph_is_one_line(store: RunDirectory, text: str, message: str):
     with pytest.raises(ValueError, match=message) as error:
@@ -94,7 +116,7 @@ def test_what_names_no_graph_is_one_line(store: RunDirectory, text: str, message
 def test_find_lists_the_closest_class_first(store: RunDirectory):
     hits = list(find(shuffled(block(16), 1), store))
     assert [(hit.level, hit.name) for hit in hits] == [("exact", "bert/B"), ("shape_free", "bert/A")]
-    assert names_of(hits[0].key, store) == ["aaabb2222"]
+    assert names_of([hit.key for hit in hits], store) == {hits[0].key: ["aaabb2222"], hits[1].key: ["aaaaa1111"]}
     assert list(find(block(op="torch.exp"), store)) == []
 
 
