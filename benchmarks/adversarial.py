@@ -119,7 +119,8 @@ def table(found: dict[str, Outcome]) -> str:
         item = found.get(case.name)
         expected = f"{case.verdict} {case.rule}".strip()
         named = item.named if item else f"{expected} (GPU)" if case.gpu else expected
-        without = item.without if item and item.without else case.why_not or ("needs a GPU" if case.gpu else "")
+        why = case.why_not or ("needs a GPU" if case.gpu else "")
+        without = item.without if item and item.without else why if case.gpu or not case.off else "PASSED"
         name, layer = f"`{case.name}`", case.layer or "honest"
         lines.append(f"| {name} | {case.reason} | {layer} | {', '.join(case.beside)} | {named} | {without} |")
     return "\n".join(lines)

@@ -38,7 +38,22 @@ def _two_outputs(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 
 ADD_RELU = _Source(call=lambda x, y: torch.relu(x + y))
+POINTWISE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "silu": lambda x, y: torch.nn.functional.silu(x) * y,
+    "decay": lambda x, y: torch.sqrt(1 - torch.exp(x)) * y,
+    "ratio": lambda x, y: x / y,
+    "exponential": lambda x, y: torch.exp(x) + y,
+    "logarithm": lambda x, y: torch.log(x * x) + y,
+    "threshold": lambda x, y: torch.where(x > 2.75, x, y),
+}
+"""Functions of one element each, in every dtype of DTYPES; half of what "decay" gives is NaN."""
+DTYPES = {"single": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16}
 TASKS: dict[str, tuple[_Source, ...]] = {
+    **{
+        f"{name}_{kind}": (_Source(call=call, dtype=dtype),)
+        for name, call in POINTWISE.items()
+        for kind, dtype in DTYPES.items()
+    },
     "add_relu": (ADD_RELU,),
     "scaled": (_Source(call=lambda x, y: torch.relu(x + y) * 0.5),),
     "one_row": (_Source(call=lambda x, y: torch.relu(x + y), shape=(1, 60)),),

@@ -2,10 +2,11 @@
 
 Reads one `TaskCandidate`; writes one `Task` and its `TaskVariant` rows, or a `Failure` of kind not_admitted.
 
-Every variant runs in eager on two draws of inputs. It is dropped if it raises, if an output is non-finite everywhere,
-if an output has one value only, if a trivial solver agrees with it at tolerance level `level` on both draws, or if an
-op that computes is idle: left out (its first operand of the same form, or zeros, in place of what it gives), all
-outputs still pass, on both draws and on the first one scaled by each of `scales`, where small constants show.
+Every variant runs in eager on two draws of inputs. It is dropped if it raises, if an output is not finite (infinities
+are let through where the graph or its inputs name one, as masks do, but not everywhere), if an output has one value
+only, if a trivial solver agrees with it at tolerance level `level` on both draws, or if an op that computes is idle:
+left out (its first operand of the same form, or zeros, in place of what it gives), all outputs still pass, on both
+draws and on the first one scaled by each of `scales`, where small constants show.
 
 | solver   | returns                                                                                  |
 |----------|------------------------------------------------------------------------------------------|
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from schemas import values
 from schemas.graph import Graph, Node
 from schemas.roles import short_name
 from schemas.rows import Failure, FailureKind, Task, TaskCandidate, TaskVariant, Text, content_id, row_key
@@ -119,8 +121,8 @@ def why_not(graph: Graph, config: AdmitConfig) -> str:
         text = str(error).strip().splitlines()
         return f"does not run: {type(error).__name__}: {text[0] if text else ''}"
     return (
-        _degenerate(first)
-        or _degenerate(second)
+        _degenerate(graph, first)
+        or _degenerate(graph, second)
         or _solved(first, second, config.level)
         or _idle(graph, (first, second), config.scales)
     )
@@ -143,7 +145,7 @@ def _run(graph: Graph, inputs: "Sequence[Input]") -> "Outputs":
         return pytree.tree_leaves(lower(graph)(*inputs))
 
 
-def _degenerate(draw: _Draw) -> str:
+def _degenerate(graph: Graph, draw: _Draw) -> str:
     import torch
 
     tensors = [item for item in draw.outputs if isinstance(item, torch.Tensor)]
@@ -152,9 +154,23 @@ def _degenerate(draw: _Draw) -> str:
     for item in tensors:
         if item.numel() and not torch.isfinite(item).any():
             return "an output is non-finite everywhere"
+        if torch.isnan(item).any() or (torch.isinf(item).any() and not _names_infinity(graph, draw.inputs)):
+            return "an output is not finite"
         if item.numel() > 1 and bool((item == item.reshape(-1)[0]).all()):
             return "an output has one value only"
     return ""
+
+
+def _names_infinity(graph: Graph, inputs: "Sequence[Input]") -> bool:
+    """Whether a literal of a graph or a value of its inputs is infinite."""
+    import torch
+
+    literals = [values.loads(node.attrs) for node in graph.nodes]
+    parts = [part for raw in literals for part in (raw.get("args", []), list(raw.get("kwargs", {}).values()))]
+    floats = [item["float"] for item in values.walk(parts) if values.tag_of(item) == "float"]
+    return any("inf" in text for text in floats) or any(
+        bool(torch.isinf(value).any()) for value in inputs if isinstance(value, torch.Tensor)
+    )
 
 
 def _idle(graph: Graph, draws: Sequence[_Draw], scales: Sequence[float]) -> str:

@@ -32,20 +32,15 @@ from typing import Any
 import torch
 import xxhash
 
+from passbench.moods import Source, in_mood, storage_of, with_equals
 from schemas import values
 from schemas.graph import SCALAR_DTYPES, Graph, TensorSpec
 
 Scalar = int | float | bool
 Input = torch.Tensor | Scalar
 Fill = Callable[[Mapping[str, Any], tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]
-Mood = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-MOODS: dict[str, Mood] = {
-    "heavy-tailed": lambda x, z: x / (z.abs() + 0.02),
-    "large": lambda x, z: x * 32,
-    "small": lambda x, z: x / 1024,
-    "sparse": lambda x, z: torch.where(z > 1.2, x, 0.0),
-}
-"""name -> values from those that were drawn and as many standard normal ones."""
+MAX_BEND, MAX_BENDS = 1e4, 16
+"""Literals of a graph that inputs are drawn at: below this size, at most so many."""
 GUARD = 64
 """Elements before and behind the values of a guarded tensor: a multiple of every alignment that kernels rely on."""
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
@@ -56,16 +51,21 @@ _PYTHON_TYPES: dict[str, Callable[[Any], Scalar]] = {"SymInt": int, "SymFloat": 
 def materialize(graph: Graph, *, seed: int, device: str = "cpu", mood: str = "", guarded: bool = False) -> list[Input]:
     """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow.
 
-    A mood (a key of MOODS) changes what is drawn for normal inputs that are no parameters. Guarded tensors lie inside
+    A mood (of `passbench.moods`) changes what is drawn for inputs that are no parameters. Guarded tensors lie inside
     larger storages of GUARD more elements on either side, all of whose bytes are set.
     """
     found: list[Input] = []
+    bends, drawn = bends_of(graph) if mood else (), list[torch.Tensor]()
     for position, index in enumerate(graph.placeholders):
         node = graph.nodes[index]
         try:
             value = value_of(graph.inits[position], node.outputs[0], seed=derive(seed, position))
-            if mood and node.target == "input" and values.loads(graph.inits[position]).get("kind") == "normal":
-                value = _in_mood(value, mood, derive(seed, position, 1))
+            if mood and node.target == "input" and isinstance(value, torch.Tensor):
+                generator = torch.Generator().manual_seed(derive(seed, position, 1))
+                source = Source(generator=generator, dtype=value.dtype, bends=bends, device=device)
+                value = in_mood(value, mood, values.loads(graph.inits[position]), source)
+                value = with_equals(value, drawn, mood, source)
+                drawn.append(value)
             found.append(_placed(value, device, guarded=guarded))
         except (KeyError, TypeError, RuntimeError, OverflowError) as error:
             raise ValueError(
@@ -91,18 +91,16 @@ def value_of(init: str, spec: TensorSpec, *, seed: int, device: str = "cpu") -> 
     return storage.to(device).as_strided(spec.shape, spec.stride)
 
 
-def _in_mood(value: Input, mood: str, seed: int) -> Input:
-    if not isinstance(value, torch.Tensor) or not value.dtype.is_floating_point or not value.numel():
-        return value
-    flat = _flat(value)
-    other = torch.randn(flat.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
-    return MOODS[mood](flat.float(), other).to(value.dtype).as_strided(value.shape, value.stride())
-
-
-def _flat(value: torch.Tensor) -> torch.Tensor:
-    """All elements of a tensor's storage from its first element on."""
-    count = value.untyped_storage().nbytes() // value.element_size() - value.storage_offset()
-    return value.as_strided((count,), (1,))
+def bends_of(graph: Graph) -> tuple[float, ...]:
+    """Numbers that the calls of a graph hold as literals, each once: a function may bend there."""
+    found: dict[float, None] = {}
+    for node in graph.nodes:
+        raw = values.loads(node.attrs)
+        for item in values.walk([raw.get("args", []), list(raw.get("kwargs", {}).values())]):
+            value = number(item) if type(item) is int or values.tag_of(item) == "float" else math.inf
+            if isinstance(value, int | float) and 0 < abs(value) < MAX_BEND:  # false of nan
+                found[abs(float(value))] = None
+    return tuple(found)[:MAX_BENDS]
 
 
 def _placed(value: Input, device: str, *, guarded: bool) -> Input:
@@ -111,7 +109,7 @@ def _placed(value: Input, device: str, *, guarded: bool) -> Input:
         return value
     if not value.numel():
         return value.to(device)
-    flat = _flat(value)
+    flat = storage_of(value)
     if not guarded:
         return flat.to(device).as_strided(value.shape, value.stride())
     pattern = 1 if value.dtype == torch.bool else 255

@@ -20,7 +20,7 @@ LAYERS: dict[str, str] = {
     "D6.refill": "the same input tensors come once more with other contents",
     "D6.mutation": "inputs hold the bytes they held, where the reference leaves them alone",
     "D6.guard": "inputs lie inside larger storages whose other bytes are NaN",
-    "D6.distributions": "heavy-tailed, large, small and sparse inputs",
+    "D6.distributions": "inputs where functions bend, saturate and vanish, compared element by element",
     "D6.hidden_shapes": "the same graph with other sizes, drawn after freezing",
     "D7.form": "dtype, shape and stride class of outputs are those of the reference",
     "D7.type": "outputs are plain tensors on the right device",

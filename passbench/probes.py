@@ -4,8 +4,8 @@
     rehearse(grader, child, case, timed=True)    # layer D8: outputs of secretly chosen calls of an unwatched loop
 
 Both leave the case alone if nothing is wrong. Probes are drawn after the submission is frozen. On a graph that no pass
-fires on there is nothing to be wrong; where the reference cannot follow a probe, or gives what is not finite, the probe
-is left out. Outputs are compared by `compare_loosely`. Reads and writes nothing.
+fires on there is nothing to be wrong; where the reference cannot follow a probe, the probe is left out. Outputs are
+compared element by element (`passbench.pointwise`), what is not finite by kind and place. Reads and writes nothing.
 """
 
 import random
@@ -14,15 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import torch
-
-from passbench.check import compare, compare_loosely
+from passbench.check import Comparison, compare
 from passbench.evidence import doubt_of
 from passbench.grading import Case, Settings
-from passbench.inputs import MOODS
 from passbench.isolate import Child
+from passbench.moods import FAR_MOODS, MOODS
 from passbench.neighbours import INSERTIONS, altered, resized
 from passbench.ownership import Facts as Account
+from passbench.pointwise import Doubtful, compare_each
 from passbench.policy import Facts
 from passbench.wire import Header
 from schemas.graph import Graph
@@ -51,17 +50,13 @@ class Draw:
     nbytes: int
     facts: Account
     """What the reference does to memory."""
+    mixes: bool
+    """Whether the graph brings elements of one tensor together."""
 
     @property
     def limit(self) -> int:
         """Most bytes of an answer that holds such outputs."""
         return 2 * self.nbytes + SLACK
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all outputs and all that is known of their exact values are finite."""
-        tensors = [value for value in (*self.expected, *self.oracle) if isinstance(value, torch.Tensor)]
-        return all(bool(torch.isfinite(value).all()) for value in tensors if value.dtype.is_floating_point)
 
 
 class Grader(Protocol):
@@ -75,6 +70,9 @@ class Grader(Protocol):
 
     def ask_reference(self, request: Header) -> tuple[Header, list[bytearray]]:
         """An answer of the reference; raises ReferenceFailed."""
+
+    def noisy(self, draw: Draw) -> list[list[Any]]:
+        """What the reference gives where its steps round otherwise."""
 
     def ask_candidate(
         self, child: Child, request: Header, case: Case, limit: int = SLACK
@@ -96,11 +94,11 @@ class _Probe:
     graph: Graph | None = None
 
 
-def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool) -> Iterator[_Probe]:
+def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool, mixes: bool) -> Iterator[_Probe]:
     """The probes of a variant; only a pass of the whole-graph form can miss what stands between two ops."""
     rng = random.Random(secrets.randbits(62))
     if settings.has("D6.distributions"):
-        yield from (_Probe(sentence=f"on {mood} inputs", mood=mood) for mood in MOODS)
+        yield from (_Probe(sentence=f"on {mood} inputs", mood=mood) for mood in (MOODS if mixes else FAR_MOODS))
     found = [resized(variant.graph, rng)] if settings.has("D6.hidden_shapes") else []
     yield from (_Probe(sentence=f"with {item.sentence}", graph=item.graph) for item in found if item)
     kinds = ("number", *INSERTIONS) if whole_graphs else ("number",)
@@ -108,9 +106,12 @@ def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool) -> 
     yield from (_Probe(sentence=f"where {item.sentence}, a pass fires", graph=item.graph) for item in found if item)
 
 
-def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case) -> None:
-    """Put every probe to a candidate that is right so far; settles the case at the first that is answered wrongly."""
-    for item in _probes(variant, grader.settings, whole_graphs=grader.facts.whole_graphs):
+def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mixes: bool) -> None:
+    """Put every probe to a candidate that is right so far; settles the case at the first that is answered wrongly.
+
+    `mixes` says whether the graph brings elements of one tensor together.
+    """
+    for item in _probes(variant, grader.settings, whole_graphs=grader.facts.whole_graphs, mixes=mixes):
         trial = Case()
         _try(grader, child, variant, item, trial)
         if trial.verdict not in (Verdict.HARNESS_ERROR, Verdict.PASSED):
@@ -133,8 +134,6 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
         draw = grader.draw({"seed": secrets.randbits(62), "mood": item.mood, **on})
     except ReferenceFailed:
         return
-    if not draw.is_finite:
-        return
     if item.graph is not None:
         other = replace(variant, graph=item.graph)
         if grader.ask_candidate(child, {**grader.load(other), **on}, trial) is None:
@@ -149,8 +148,17 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
         return
     found = grader.outputs(child, {"do": "read", "index": -1, **on}, draw, trial)
     if found is not None and grader.settings.has("D12.values"):
-        compared = compare_loosely(draw.expected, found, oracle=draw.oracle)
+        compared = compared_each(grader, draw, found)
         trial.fail(compared.verdict, compared.detail)
+
+
+def compared_each(grader: Grader, draw: Draw, found: Sequence[Any]) -> Comparison:
+    """The comparison element by element; what hangs on rounding is looked at only where something seems wrong."""
+    known = Doubtful(oracle=draw.oracle, mixes=draw.mixes)
+    compared = compare_each(draw.expected, found, known)
+    if compared.verdict in (Verdict.WRONG_VALUE, Verdict.NON_FINITE):
+        compared = compare_each(draw.expected, found, replace(known, noisy=grader.noisy(draw)))
+    return compared
 
 
 # --- a loop like the timed one --------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class _Grader:
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D12.configs"):
                     check_configurations(self, candidate, draws[0], case)
                 if case.verdict in CORRECT_VERDICTS:
-                    probe(self, candidate, variant, case)
+                    probe(self, candidate, variant, case, mixes=draws[0].mixes)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
                     self.haunt(variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
@@ -260,10 +260,17 @@ class _Grader:
         header, blobs = self.ask_reference({"do": "run", **request})
         split = header["split"]
         return Draw(
-            request=request, facts=header["facts"], nbytes=sum(map(len, blobs[:split])),
+            request=request, facts=header["facts"], mixes=header["mixes"], nbytes=sum(map(len, blobs[:split])),
             expected=tuple(decode(header["outputs"], blobs[:split])),
             oracle=tuple(decode(header["oracle"], blobs[split:])),
         )  # fmt: skip
+
+    def noisy(self, draw: Draw) -> list[list[Any]]:
+        """What the reference gives where its steps round otherwise, several times."""
+        request = {"do": "noisy", **draw.request, "changed": draw.facts["changed"]}
+        header, blobs = self.ask_reference(request)
+        flat, size = decode(header["outputs"], blobs), len(draw.expected)
+        return [flat[run * size : (run + 1) * size] for run in range(header["runs"])]
 
     def time_inductor(self, case: Case, variant: TaskVariant) -> None:
         """Time default Inductor against eager in the reference process; a failure of it leaves the speed-up unknown."""

@@ -33,6 +33,7 @@ from passbench.folders import remove_folder
 from passbench.interpreter import streamline
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
+from passbench.rounding import noisy_runs
 from passbench.sandbox import LEVELS, Box, Reached, enter, limit_resources
 from passbench.tripwire import Tripwire
 from passbench.wire import Header, WireClosed, encode, receive, send
@@ -64,8 +65,16 @@ class Reference:
         changed = [inputs[position] for position in facts["changed"]]
         described, blobs = encode([*outputs, *changed])
         oracle = oracle_outputs(self.graph, inputs_of(self.graph, request, "cpu"), len(outputs))
-        known, more = encode([*oracle, *(None for _ in changed)])
-        return {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts}, [*blobs, *more]
+        known, more = encode([*oracle.values, *(None for _ in changed)])
+        told = {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts, "mixes": oracle.mixes}
+        return told, [*blobs, *more]
+
+    def noisy(self, request: Header) -> tuple[Header, list[bytes]]:
+        """Outputs and changed inputs of runs whose steps round otherwise, run after run."""
+        runs = noisy_runs(self.module, lambda: inputs_of(self.graph, request, self.device), request["changed"],
+                          self.device)  # fmt: skip
+        described, blobs = encode([value for run in runs for value in run])
+        return {"outputs": described, "runs": len(runs)}, blobs
 
     def time_inductor(self, request: Header) -> Header:
         """Eager against default Inductor, timed here: no submitted code is in this process."""
@@ -155,6 +164,8 @@ class Session:
             assert isinstance(side, Candidate)
             return side.read(request["index"])
         assert isinstance(side, Reference)
+        if do == "noisy":
+            return side.noisy(request)
         return side.time_inductor(request) if do == "inductor" else side.floor(request), []
 
     def load(self, request: Header) -> Reference | Candidate:

@@ -122,6 +122,28 @@ def test_a_masked_output_with_infinities_is_no_reason():
     assert why_not(graph, CONFIG) == ""
 
 
+def decay(x):
+    return torch.sqrt(1 - torch.exp(x))
+
+
+def logarithm(x):
+    return torch.log(torch.relu(x))
+
+
+def quarters(x):
+    return 1.0 / x.round()
+
+
+@pytest.mark.parametrize("function", [decay, logarithm, quarters])
+def test_a_graph_that_is_not_finite_on_its_own_inputs_is_dropped(function):
+    assert why_not(graph_of(function, torch.zeros(64)), CONFIG) == "an output is not finite"
+
+
+def test_a_graph_that_is_finite_where_its_inputs_lie_is_kept():
+    inits = ('{"kind":"uniform","high":-0.1,"low":-9.0}',)
+    assert why_not(graph_of(decay, torch.zeros(64), inits=inits), CONFIG) == ""
+
+
 def test_too_few_variants_make_one_failure_that_counts_the_reasons():
     candidate = candidate_of(graph_of(tiny, torch.zeros(4, 8)))
     (failure,) = admit(candidate, CONFIG)

@@ -185,17 +185,17 @@ def test_the_oracle_widens_explicit_casts_too():
 
     graph = captured(Cast(), torch.randn(3, 1000), torch.randn(3, 1000))
     inputs = materialize(graph, seed=1)
-    total, index = oracle.oracle_outputs(graph, inputs, 2)
+    total, index = oracle.oracle_outputs(graph, inputs, 2).values
     assert total.dtype == torch.float64 and index is None
     torch.testing.assert_close(total, (inputs[0].double() + inputs[1].double()).sum(-1))
-    assert oracle.oracle_outputs(graph, inputs[:1], 2) == [None, None]
+    assert oracle.oracle_outputs(graph, inputs[:1], 2).values == [None, None]
 
 
 def test_the_oracle_agrees_with_a_float64_layer_norm():
     args = [torch.randn(4, 768), torch.randn(4, 768), torch.randn(768), torch.randn(768)]
     graph = captured(LayerNorm(), *args)
     inputs = materialize(graph, seed=2)
-    (found,) = oracle.oracle_outputs(graph, inputs, 1)
+    (found,) = oracle.oracle_outputs(graph, inputs, 1).values
     torch.testing.assert_close(found, LayerNorm()(*[value.double() for value in inputs]))
 
 
