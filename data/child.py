@@ -8,6 +8,9 @@ request instead of working), "settle" (defaults of a configuration),
 "item" (one row in), "table" (whole tables in, read here from their parts as the stage goes through them). Answers: one
 Arrow IPC stream a row type; the rows of a table stage go out while it runs, in messages with "more" before the last.
 
+Where a stage's module has `left_behind` and that tells of something after an item, the answer says "spent": the process
+must not take another item, and the pool replaces it.
+
 Reads the parts that a "table" request names; writes to the socket alone. Holds the first of the two broad `except`:
 what a stage raises becomes a `Failure` row, its kind told by the stage module's `failure_kind(error)` if it has one.
 """
@@ -297,7 +300,13 @@ def _answer(
     else:
         _load(request)
         return {"types": [], "warms": hasattr(_module_of(request["function"]), "warm_up")}, []
-    return {"types": list(streams)}, list(streams.values())
+    return {"types": list(streams), "spent": _is_spent(request["function"])}, list(streams.values())
+
+
+def _is_spent(function: str) -> bool:
+    """Whether an item changed this process in a way that the next one could tell."""
+    tell = getattr(_module_of(function), "left_behind", None)
+    return tell is not None and bool(tell())
 
 
 def _module_of(function: str) -> Any:

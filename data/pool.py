@@ -5,9 +5,9 @@
 
 Reads /proc; writes the children's captured output under `work`. Every item gives tables: its rows, or one Failure row
 (TIMEOUT, OOM, CRASH or what the stage raised). Children are reused, and replaced after a number of items, above a
-size, or after a kill; where a stage's module has a `warm_up`, they are forked from one child that has run it
-(`data.template`). They never outlive this process: the kernel kills them even if it is killed
-itself, and `data.warden` ends whatever else had been started below it.
+size, after a kill, or where an item left something behind; where a stage's module has a `warm_up`, they are forked
+from one child that has run it (`data.template`). They never outlive this process: the kernel kills them even if it is
+killed itself, and `data.warden` ends whatever else had been started below it.
 Raises StageFailed where a stage cannot run at all, ValueError where the stage says that its input is wrong.
 """
 
@@ -93,14 +93,14 @@ class Child:
         header, blobs = answer
         if "error" in header:
             raise StageFailed(f"stage {call.stage}: {header['error']['message']}", header["error"]["detail"])
-        self._retire(call.limits)
+        self._retire(call.limits, is_spent=header["spent"])
         return tables_of(header, blobs)
 
     def run_table(self, call: Call, reads: Mapping[str, Sequence[Path]]) -> dict[str, pa.Table]:
         """Tables by row type of a stage that reads whole tables; reads: table -> its parts."""
         paths = {name: [str(path.resolve()) for path in parts] for name, parts in reads.items()}
         header, blobs = self._expect(call, self._patiently(call, call.request("table") | {"reads": paths}))
-        self._retire(call.limits)
+        self._retire(call.limits, is_spent=header["spent"])
         return tables_of(header, blobs)
 
     def settle(self, call: Call) -> dict[str, Any]:
@@ -220,12 +220,12 @@ class Child:
             raise ValueError(error["message"])
         raise StageFailed(f"stage {call.stage} raised {error['type']}: {error['message']}", error["detail"])
 
-    def _retire(self, limits: Limits) -> None:
-        """Replace the process after its share of items, or if it has grown."""
+    def _retire(self, limits: Limits, *, is_spent: bool) -> None:
+        """Replace the process after its share of items, if it has grown, or if an item left something behind."""
         process = self.process
         assert process is not None
         process.items += 1
-        if process.items >= limits.recycle_items or resident(process.popen.pid) > limits.recycle_gib * GIB:
+        if is_spent or process.items >= limits.recycle_items or resident(process.popen.pid) > limits.recycle_gib * GIB:
             self._bury(process)
 
     def _bury(self, process: _Process, patience_s: float = 0.2) -> _Process:

@@ -26,6 +26,7 @@ from extract.capture import Capture, Piece, capture
 from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, GraphBreakError, failure_kind, step
 from extract.initialisers import describe_placeholders
 from extract.inputs import WantedInput, wanted_inputs, without_media
+from extract.isolation import isolated
 from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
@@ -127,15 +128,16 @@ class Attempt:
 
 
 def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
-    """The graphs of the first attempt that succeeds."""
+    """The graphs of the first attempt that succeeds; what an attempt changed of the process is put back after it."""
     shown: Exception | None = None
     failed: list[_Failed] = []
     for attempt in _attempts(row, config, failed):
         has_media = False
         try:
-            ready = attempt.prepare(config)
-            has_media = ready.has_media
-            return attempt.run(ready, config)
+            with isolated():
+                ready = attempt.prepare(config)
+                has_media = ready.has_media
+                return attempt.run(ready, config)
         except LIBRARY_ERRORS as error:
             failed.append(_Failed(attempt=attempt, kind=failure_kind(error), has_media=has_media))
             tells = attempt.rung == FAKE and not attempt.alone
@@ -197,6 +199,7 @@ def _weighted(row: ModelConfig, mode: str, config: ClimbConfig) -> Attempt | Non
 def _fits(row: ModelConfig, config: ClimbConfig) -> bool:
     """Whether the weights may be held; an architecture that cannot be counted is not."""
     try:
-        return parameter_bytes(row) <= config.real_limit_gib * GIB
+        with isolated():
+            return parameter_bytes(row) <= config.real_limit_gib * GIB
     except LIBRARY_ERRORS:
         return False

@@ -24,6 +24,7 @@ from extract.admission import GIB, check_rebuilt, compare, estimate_bytes, settl
 from extract.aten import AOT_BACKWARD, AOT_FORWARD, ATEN, Form, aten_form, training_forms
 from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, GraphBreakError, failure_kind, failure_row, step
 from extract.files import FILES, located
+from extract.isolation import isolated, left_behind, retire
 from extract.ladder import ClimbConfig, Traced, climb
 from extract.points import ALL, FORWARD_POINT, POINTS, points_of
 from extract.warm import warm_up
@@ -31,7 +32,7 @@ from schemas.fx import lower
 from schemas.graph import TensorSpec
 from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
-__all__ = ["TraceConfig", "failure_kind", "trace", "warm_up"]
+__all__ = ["TraceConfig", "failure_kind", "left_behind", "trace", "warm_up"]
 
 SAMPLE_MODE = "sample"
 
@@ -89,9 +90,19 @@ def trace(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failu
     """Yield the admitted graph of an architecture (its pieces and other forms only on request), or why there is none.
 
     A Failure of the forward call is the only row; one of another point or form stands beside the rows that there are.
+    What the architecture's code changed of the process is put back before the first row is given.
     """
     _be_quiet()
     torch.set_num_threads(config.threads)
+    if row.library == FILES:
+        retire("the code of a file ran")
+    with isolated():
+        rows = [*_rows(row, config)]
+    yield from rows
+
+
+def _rows(row: ModelConfig, config: TraceConfig) -> Iterator[GraphRecord | Failure]:
+    """What `trace` yields, in a process that may be changed."""
     try:
         if row.library == SAMPLE_MODE:
             yield _read(row, config)
