@@ -15,7 +15,7 @@ output only. The IR round trip is recomputed: every admitted graph is lowered to
 | roundtrip_numeric_equal    | share of those that gave equal outputs; graphs that failed for it count against it     |
 | pieces_fusible             | distinct fusible pieces                                                                |
 | tasks_train, tasks_test    | tasks a split                                                                          |
-| as_<grading>               | task score of a grading under RUN/results, preset passnet, mean over its tasks          |
+| as_<grading>               | task score of a grading under RUN/results, preset published, mean over its tasks       |
 | passed_<grading>           | share of its result rows with verdict PASSED                                           |
 | speed_measured_<grading>   | share of its result rows whose speed was measured; elsewhere the score takes speed as 1 |
 """
@@ -129,7 +129,7 @@ def grading(name: str, rows: list[EvalResult], tasks: dict[str, Task]) -> dict[s
 
     graded = sorted({row.task_id for row in rows} & set(tasks))
     scores = [
-        score_task([row for row in rows if row.task_id == task], tasks[task], PRESETS["passnet"], unit_speed=True)
+        score_task([row for row in rows if row.task_id == task], tasks[task], PRESETS["published"], unit_speed=True)
         for task in graded
     ]
     return {

@@ -22,12 +22,14 @@ from rich.table import Table
 from passbench import verbs
 from passbench.entries import read_entries
 from passbench.isolate import TemplateDied
+from passbench.presets import DEFAULT
 from passbench.report import print_report, score_lines
 from passbench.results import finished, prepare, write_results
 from passbench.sandbox import LEVELS
-from passbench.score import PRESETS, Preset, summarise, why_void
+from passbench.score import summarise, why_void
 from passbench.submission import Submission
 from passbench.tasks import Shelf
+from passbench.verbs import ClassesOption, FailureOption, PenaltyOption, PresetOption, preset_of
 from schemas.rows import EvalResult, Task, TaskVariant, Verdict
 from schemas.source import source_of
 from schemas.text import counted
@@ -43,18 +45,11 @@ app = typer.Typer(
 TasksOption = Annotated[
     Path, typer.Option("--tasks", help="A PassBench folder, one version of it, or a run directory of `passnet build`.")
 ]
-PresetOption = Annotated[str, typer.Option("--preset", help="Settings of ES_t: passnet, graphnet or paper.")]
 
 
 def _fail(message: object) -> NoReturn:
     typer.echo(f"passbench: {message}", err=True)
     raise typer.Exit(2)
-
-
-def _preset(name: str) -> Preset:
-    if name not in PRESETS:
-        _fail(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-    return PRESETS[name]
 
 
 @app.command("list")
@@ -122,7 +117,10 @@ def run(
         int, typer.Option(help="Variants graded side by side where no speed is measured; 0: one a core.")
     ] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Grade again what is already graded.")] = False,
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
 ) -> None:
     """Grade a submission on a task: verdict, error and speed a variant, and the score.
 
@@ -131,7 +129,7 @@ def run(
     """
     from passbench.submission import Rejected, freeze
 
-    settings_of_score = _preset(preset)
+    settings_of_score = preset_of(preset, penalty, failure, classes)
     try:
         frozen = freeze(submission)
         shelf = Shelf(tasks)
@@ -168,12 +166,15 @@ def run(
 @app.command()
 def score(
     results: Annotated[Path, typer.Argument(help="A results folder, or a folder of them.")] = Path("results"),
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
     unit_speed: Annotated[bool, typer.Option(help="Where speed was not measured, use s = 1 and say so.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of text.")] = False,
 ) -> None:
     """Compute ES_t and the task score from stored results; scores of unequal settings are never averaged."""
-    chosen = _preset(preset)
+    chosen = preset_of(preset, penalty, failure, classes)
     try:
         entries = read_entries(results, chosen, unit_speed=unit_speed)
         scores = [(entry.stored, entry.score) for entry in entries]

@@ -16,7 +16,7 @@ from passbench.check import compare
 from passbench.evidence import doubt_of
 from passbench.grading import Case
 from passbench.isolate import Child
-from schemas.rows import Verdict
+from schemas.rows import CORRECT_VERDICTS, Verdict
 
 if TYPE_CHECKING:
     from passbench.probes import Draw, Grader
@@ -33,7 +33,9 @@ def valid_configurations(account: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def check_configurations(grader: "Grader", child: Child, draw: "Draw", case: Case) -> None:
-    """Try configurations of every autotuned kernel other than its first, chosen here and now."""
+    """Try configurations of every autotuned kernel other than its first, chosen here and now; only if all was right."""
+    if case.verdict not in CORRECT_VERDICTS or not grader.settings.has("D12.configs"):
+        return
     count = max(map(len, case.configs.values()), default=1)
     for number in random.Random(secrets.randbits(62)).sample(range(1, count), min(FURTHER, count - 1)):
         trial = Case()

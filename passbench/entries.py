@@ -1,6 +1,6 @@
 """A stored grading with its score and the conditions under which the score holds: what is compared, shown and ranked.
 
-    entries = read_entries(Path("results"), PRESETS["passnet"], unit_speed=True)
+    entries = read_entries(Path("results"), PRESETS["published"], unit_speed=True)
     differences(entries[0].conditions, entries[1].conditions)    # ["isolation: namespaces against limits"]
 
 Reads results folders; writes nothing. Two scores are comparable only if `differences` is empty.
@@ -33,7 +33,7 @@ class Conditions:
     levels: str
     """The grid of tolerance levels."""
     map: str
-    """Class map with its version."""
+    """Class map with its version, and the weights of the levels."""
     basis: str
     """Which time the speed-ups are of."""
     speed: str
@@ -82,7 +82,7 @@ def conditions_of(stored: Stored, details: Details, score: TaskScore) -> Conditi
     plan = settings.get("plan", {})
     return Conditions(
         preset=preset.name, p=f"{preset.p:g}", b=f"{preset.b:g}", levels=f"{preset.levels[0]}..{preset.levels[-1]}",
-        map=f"{preset.class_map} v{preset.version}", basis=preset.basis,
+        map=f"{preset.class_map} v{preset.version}, {preset.weights} weights", basis=preset.basis,
         speed=UNKNOWN if score.speed == NO_SPEED else score.speed,
         isolation=min(ran, key=LEVELS.index) if ran else UNKNOWN,
         device=f"{env.device}, {env.processor}, {env.threads} threads",

@@ -1,6 +1,6 @@
 """The leaderboard: submissions ranked from their result files, as one static HTML page.
 
-    Path("index.html").write_text(leaderboard(read_boards([Path("results")], PRESETS["passnet"])))
+    Path("index.html").write_text(leaderboard(read_boards([Path("results")], PRESETS["published"])))
 
 Submissions stand in one table only if they were graded under equal conditions on the same tasks; others get a table of
 their own, which says in what it differs. One whose task the harness failed on is void: it stands last, without a rank.

@@ -1,7 +1,7 @@
 """Published evaluation logs as records and rows, so that old results can be scored again under any preset. No torch.
 
     records = read_log(Path("validation.log"))   # one a graph, in the order of the log
-    score = rescore(records, PRESETS["passnet"], total=10)
+    score = rescore(records, PRESETS["published"], total=10)
 
 A log is text that the graded code could print to, so what comes of it is marked as isolation "none" and a line that
 stands twice with different values fails its graph as INTEGRITY(contradiction). Correctness at level t is read from the
@@ -27,7 +27,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from passbench.score import MISSING, VERDICT_CLASS, Outcome, Preset, es_curve, geometric_mean, task_score
+from passbench.presets import MISSING, Preset
+from passbench.score import VERDICT_CLASS, Outcome, es_curve, geometric_mean, task_score
 from schemas.rows import Environment, EvalResult, Task, Verdict, content_id
 
 LEVELS = range(-10, 6)
@@ -41,6 +42,7 @@ _PREFIX = re.compile(r"^\S*-log\s+")
 _START = "[Processing]"
 _COMPILE = re.compile(r"compil|pattern|no pass|not match|inductor", re.IGNORECASE)
 _EAGER = re.compile(r"eager", re.IGNORECASE)
+_ERROR_LINE = re.compile(r"(?:Error|Exception):")
 _FAILED = re.compile(r"fail|error|exception", re.IGNORECASE)
 
 
@@ -60,6 +62,8 @@ class LogRecord:
     """Printed eager / compiled time, end to end; None if it is not there."""
     reference_failed: bool
     """Whether the eager side itself failed."""
+    error_line: bool = False
+    """Whether a line says "Error:" or "Exception:", which the published evaluation takes for a failure at run time."""
     detail: str
     """Why, one line; empty if passed."""
 
@@ -119,7 +123,8 @@ def _record(graph: str, lines: Sequence[str]) -> LogRecord:
     failed = verdict is Verdict.HARNESS_ERROR
     speed = _speedup(facts) if level is not None else None
     return LogRecord(graph=graph, hardware=hardware, verdict=verdict, correct_from=level, speedup=speed,
-                     reference_failed=failed, detail=detail)  # fmt: skip
+                     reference_failed=failed, detail=detail,
+                     error_line=any(_ERROR_LINE.search(line) for line in lines))  # fmt: skip
 
 
 def _judge(facts: dict[str, set[str]], lines: Sequence[str]) -> tuple[Verdict, int | None, str]:
@@ -189,15 +194,17 @@ def _speedup(facts: dict[str, set[str]]) -> float | None:
 def rescore(records: Sequence[LogRecord], preset: Preset, *, total: int | None = None) -> LogScore:
     """The score of a log by the published definition; raises ValueError if `total` is less than the graphs it has.
 
-    A graph that is correct only from a late level counts with its printed speed-up there, as published. A graph that
-    stands twice, or not at all where `total` says there are more, is missing.
+    A graph that is correct only from a late level counts with its printed speed-up there, as published. Under class
+    map `published` a graph with a line "Error:" or "Exception:" failed at run time, whatever else the log says of it,
+    as the published evaluation has it; under the others such a line counts for nothing. A graph that stands twice, or
+    not at all where `total` says there are more, is missing.
     """
     counted = Counter(record.graph for record in records)
     count = len(counted) if total is None else total
     if count < len(counted) or not count:
         raise ValueError(f"the log holds {len(counted)} graphs, so the task cannot have {count}")
     once = [record for record in records if counted[record.graph] == 1]
-    outcomes = [_outcome(record) for record in once]
+    outcomes = [_outcome(record, preset) for record in once]
     outcomes += [Outcome(correct_from=None, speedup=1.0, error_class=MISSING)] * (count - len(once))
     speeds = [r.speedup for r in once if r.verdict is Verdict.PASSED and r.speedup is not None]
     es = es_curve(outcomes, preset)
@@ -205,12 +212,15 @@ def rescore(records: Sequence[LogRecord], preset: Preset, *, total: int | None =
     if count > len(once):
         verdicts[MISSING] = count - len(once)
     return LogScore(
-        total=count, es=es, task_score=task_score(es), speedup=geometric_mean(speeds) if speeds else None,
+        total=count, es=es, task_score=task_score(es, preset.weights),
+        speedup=geometric_mean(speeds) if speeds else None,
         correctness=verdicts[Verdict.PASSED.value] / count, verdicts=dict(sorted(verdicts.items())),
     )  # fmt: skip
 
 
-def _outcome(record: LogRecord) -> Outcome:
+def _outcome(record: LogRecord, preset: Preset) -> Outcome:
+    if record.error_line and record.correct_from is not None and preset.class_map == "published":
+        return Outcome(correct_from=None, speedup=1.0, error_class="runtime")
     if record.reference_failed or (record.correct_from is not None and record.speedup is None):
         return Outcome(correct_from=None, speedup=1.0, error_class=MISSING)
     kind = VERDICT_CLASS.get(record.verdict, "accuracy")

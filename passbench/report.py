@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from passbench.score import Preset, TaskScore, score_task
+from passbench.presets import PRESETS, Preset
+from passbench.score import TaskScore, score_task
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, TaskVariant, Verdict
 
 _STYLES = {Verdict.PASSED: "green", Verdict.AMBIGUOUS_TIMING: "yellow", Verdict.HARNESS_ERROR: "yellow"}
@@ -72,8 +73,8 @@ def score_lines(score: TaskScore) -> list[str]:
     preset = score.preset
     return [
         f"ES_t  {levels}",
-        f"score {score.task_score:.3f}  (preset {preset.name}: p={preset.p}, b={preset.b}, map {preset.class_map} "
-        f"v{preset.version}, {preset.basis} time, speed {score.speed})",
+        f"score {score.task_score:.3f}  (preset {preset.name}: {preset.settings}, speed {score.speed})",
+        f"      {score.paper_score:.3f}  (preset paper: {PRESETS['paper'].settings})",
     ]
 
 

@@ -184,8 +184,6 @@ class _Grader:
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
-                if case.verdict in CORRECT_VERDICTS and self.settings.has("D12.configs"):
-                    check_configurations(self, candidate, draws[0], case)
                 if case.verdict in CORRECT_VERDICTS:
                     probe(self, candidate, variant, case, mixes=draws[0].mixes)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
@@ -340,6 +338,7 @@ class _Grader:
         compared = [compare(draw.expected, found, oracle=draw.oracle) for draw, found in pairs]
         self.settle(case, compared, (outputs[0], outputs[len(draws)]))
         case.errors = worst_errors((draw.expected, found, draw.oracle) for draw, found in pairs)
+        check_configurations(self, child, draws[0], case)
 
     def read_all(self, child: Child, draws: Sequence[Draw], case: Case, into: list[list[Any]]) -> bool:
         """Read the outputs of the next held calls; whether all could be read."""

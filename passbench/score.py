@@ -1,7 +1,7 @@
 """ES_t and everything beside it, from result rows at read time. No torch.
 
-    score = score_task(rows, task, PRESETS["passnet"])            # ValueError if speed was not measured ...
-    score = score_task(rows, task, PRESETS["passnet"], unit_speed=True)   # ... unless s = 1 is asked for; then marked
+    score = score_task(rows, task, PRESETS["published"])            # ValueError if speed was not measured ...
+    score = score_task(rows, task, PRESETS["published"], unit_speed=True)   # ... unless s = 1 is asked for; then marked
     score.task_score, score.es[-5], score.fast_p
 
 N subgraphs (fixed by the task: a missing or duplicate row is a failure), s = eager time / candidate time,
@@ -13,7 +13,7 @@ s < 1 among them, lambda = M/N, eta = K/M, p = slow-down penalty, b = base penal
 
 For t >= 1 correctness, speeds and failures are those of t = 1. `es_formula` is this text, `es_mean` the same as a
 geometric mean over subgraphs (s, s^(p+1) if s < 1, b if failed, 1 if failed but tolerated); `score_task` asserts that
-they agree. Task score AS = 10^(sum over t of w_t log10 ES_t), weights in WEIGHTS.
+they agree. Task score AS = 10^(sum over t of w_t log10 ES_t), presets, class maps and weights in `passbench.presets`.
 
 Beside ES_t, which alone misleads (an empty pass scores 1, one false 10x cancels one failure): coverage, correctness and
 speed apart, fast_p, the same score with every s capped at its roofline ratio (`caps`, from `passbench.roofline`),
@@ -30,16 +30,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from passbench.bootstrap import mean_interval
+from passbench.presets import CLASS_MAPS as CLASS_MAPS
+from passbench.presets import MISSING as MISSING
+from passbench.presets import PRESETS as PRESETS
+from passbench.presets import WEIGHT_SETS
+from passbench.presets import WEIGHTS as WEIGHTS
+from passbench.presets import Preset as Preset
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, Verdict
 from schemas.text import counted
 
-CLASS_VERSION = "1"
-"""Version of VERDICT_CLASS and CLASS_MAPS together."""
-NEVER = 99
 VERDICT_CLASS: dict[Verdict, str] = {
     Verdict.WRONG_VALUE: "accuracy",
     Verdict.NONDETERMINISTIC: "accuracy",
-    Verdict.NON_FINITE: "mismatch",
+    Verdict.NON_FINITE: "non_finite",
     Verdict.WRONG_SHAPE: "mismatch",
     Verdict.WRONG_DTYPE: "mismatch",
     Verdict.RUNTIME_ERROR: "runtime",
@@ -53,52 +56,9 @@ VERDICT_CLASS: dict[Verdict, str] = {
     Verdict.INTEGRITY: "integrity",
 }
 """Error class of every verdict that can count against a submission."""
-MISSING = "missing"
 NO_SPEED = "not needed: no subgraph is correct"
 """TaskScore.speed of a submission that is nowhere correct: its score depends on no speed."""
-CLASS_MAPS: dict[str, dict[str, int]] = {
-    "default": {"accuracy": 1, "mismatch": 1, "runtime": 3, "compile": 3, "integrity": NEVER, MISSING: NEVER},
-    "paper": {"accuracy": 1, "mismatch": 1, "runtime": 2, "compile": 3, "integrity": NEVER, MISSING: NEVER},
-    "extended": {"accuracy": 1, "mismatch": 2, "runtime": 3, "compile": 4, "integrity": NEVER, MISSING: NEVER},
-}
-"""Class map name -> error class -> level from which a failure of the class is tolerated."""
-_RAW_WEIGHTS = {**dict.fromkeys(range(-10, -5), 0.001), **dict.fromkeys((-5, -4, -3), 1.0),
-                **{t: 0.8 ** (t + 3) for t in range(-2, 4)}, 4: 0.001}  # fmt: skip
-WEIGHTS: dict[int, float] = {t: w / math.fsum(_RAW_WEIGHTS.values()) for t, w in _RAW_WEIGHTS.items()}
-"""Weight of each level in the task score; sum 1."""
 FAST_P = (0.0, 0.8, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """Settings of a score; two scores are comparable only if these are equal."""
-
-    name: str
-    """Name for people."""
-    p: float
-    """A slow-down s counts s^(p+1)."""
-    b: float
-    """What a failure counts."""
-    class_map: str
-    """Key of CLASS_MAPS."""
-    last_level: int
-    """The grid is -10..last_level."""
-    basis: str = "e2e"
-    """Which time the speed-ups are of: host end to end."""
-    version: str = CLASS_VERSION
-    """CLASS_VERSION that was used."""
-
-    @property
-    def levels(self) -> range:
-        """The grid of tolerance levels."""
-        return range(-10, self.last_level + 1)
-
-
-PRESETS: dict[str, Preset] = {
-    "passnet": Preset(name="passnet", p=0.0, b=0.001, class_map="default", last_level=4),
-    "graphnet": Preset(name="graphnet", p=0.0, b=0.1, class_map="default", last_level=4),
-    "paper": Preset(name="paper", p=0.1, b=0.1, class_map="paper", last_level=4),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +93,8 @@ class TaskScore:
     """ES_t by level; empty if voided."""
     task_score: float | None
     """AS; None if voided."""
+    paper_score: float | None
+    """AS of the same rows under preset `paper`; None if voided."""
     coverage: float
     """Share of subgraphs in which a pass fired."""
     correctness: float
@@ -193,12 +155,13 @@ def score_task(
         total=task.num_variants,
         voided=voided,
         es=es,
-        task_score=None if voided else task_score(es),
+        task_score=None if voided else task_score(es, preset.weights),
+        paper_score=None if voided else scored(outcomes, PRESETS["paper"]),
         coverage=sum(row.matches > 0 for row in flat) / task.num_variants,
         correctness=len(correct) / task.num_variants,
         speedup=geometric_mean(speeds) if speeds else None,
         fast_p=None if unmeasured else fast_p(speeds, task.num_variants),
-        winsorised=None if bounded is None else task_score(es_curve(bounded, preset)),
+        winsorised=None if bounded is None else scored(bounded, preset),
         capped=sum(one != two for one, two in zip(bounded or outcomes, outcomes, strict=True)),
         **_baselines(flat, task.num_variants, preset),
         harness_errors=verdicts[Verdict.HARNESS_ERROR.value],
@@ -222,7 +185,7 @@ def _baselines(flat: Sequence[EvalResult], total: int, preset: Preset) -> dict[s
     same = [Outcome(correct_from=-10, speedup=speed, error_class="") for speed in known]
     return {
         "inductor_speedup": geometric_mean(known) if known else None,
-        "inductor_score": task_score(es_curve(same, preset)) if len(known) == total else None,
+        "inductor_score": scored(same, preset) if len(known) == total else None,
         "over_inductor": geometric_mean(both) if both else None,
     }
 
@@ -275,7 +238,7 @@ def es_formula(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float
     alpha = geometric_mean([item.speedup for item in correct])
     beta = geometric_mean(slow)
     share, slow_share = count / total, (len(slow) / count if count else 0.0)
-    tolerated_from = CLASS_MAPS[preset.class_map]
+    tolerated_from = preset.tolerated_from
     exponent = 1.0
     if level >= 1 and failed:
         classes = Counter(item.error_class for item in failed)
@@ -291,7 +254,7 @@ def es_mean(outcomes: Sequence[Outcome], level: int, preset: Preset) -> float:
 
 def contributions(outcomes: Sequence[Outcome], level: int, preset: Preset) -> list[float]:
     """What every subgraph counts at a level: s, s^(p+1) if slow, b if failed, 1 if failed but tolerated."""
-    tolerated_from = CLASS_MAPS[preset.class_map]
+    tolerated_from = preset.tolerated_from
 
     def counts(item: Outcome) -> float:
         if _correct(item, level):
@@ -301,9 +264,15 @@ def contributions(outcomes: Sequence[Outcome], level: int, preset: Preset) -> li
     return [counts(item) for item in outcomes]
 
 
-def task_score(es: Mapping[int, float]) -> float:
+def task_score(es: Mapping[int, float], weights: str = "current") -> float:
     """AS: the weighted geometric mean of ES_t over the levels that have a weight."""
-    return float(10 ** math.fsum(weight * math.log10(es[level]) for level, weight in WEIGHTS.items()))
+    logs = (weight * math.log10(es[level]) for level, weight in WEIGHT_SETS[weights].items())
+    return float(10 ** math.fsum(logs))
+
+
+def scored(outcomes: Sequence[Outcome], preset: Preset) -> float:
+    """AS of what the subgraphs contribute under a preset."""
+    return task_score(es_curve(outcomes, preset), preset.weights)
 
 
 def fast_p(speedups: Sequence[float], total: int) -> dict[float, float]:
@@ -322,6 +291,8 @@ class Summary:
 
     score: float | None
     """Geometric mean of the task scores; None if a task is void."""
+    paper_score: float | None
+    """The same of their scores under preset `paper`."""
     voided: str
     """Why there is none, one sentence; empty if there is one."""
     ci_low: float | None
@@ -339,12 +310,13 @@ def summarise(scores: Sequence[TaskScore], *, seed: int = 0) -> Summary:
     if len(known) < len(scores):
         first = next(score.voided for score in scores if score.voided)
         voided = f"{len(scores) - len(known)} of {counted(len(scores), 'task')} void: {first}"
-        return Summary(score=None, voided=voided, ci_low=None, ci_high=None, tasks=len(scores))
+        return Summary(score=None, paper_score=None, voided=voided, ci_low=None, ci_high=None, tasks=len(scores))
     logs = [math.log(value) for value in known]
     found = mean_interval(logs, seed=seed)
     ends = (None, None) if found is None else (found.exp().low, found.exp().high)
     mean = math.exp(math.fsum(logs) / len(logs))
-    return Summary(score=mean, voided="", ci_low=ends[0], ci_high=ends[1], tasks=len(scores))
+    paper = geometric_mean([score.paper_score for score in scores if score.paper_score is not None])
+    return Summary(score=mean, paper_score=paper, voided="", ci_low=ends[0], ci_high=ends[1], tasks=len(scores))
 
 
 def require_scored(score: TaskScore) -> float:

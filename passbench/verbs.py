@@ -17,9 +17,14 @@ import typer
 from passbench.compare import compare as compare_entries
 from passbench.compare import lines_of
 from passbench.entries import read_entries
-from passbench.score import PRESETS, Preset
+from passbench.presets import DEFAULT, PRESETS, Preset, chosen
 
-PresetOption = Annotated[str, typer.Option("--preset", help="Settings of ES_t: passnet, graphnet or paper.")]
+PresetOption = Annotated[str, typer.Option("--preset", help=f"Settings of ES_t: {', '.join(PRESETS)}.")]
+PenaltyOption = Annotated[float | None, typer.Option("--p", help="Slow-down penalty, instead of the preset's.")]
+FailureOption = Annotated[float | None, typer.Option("--b", help="What a failure counts, instead of the preset's.")]
+ClassesOption = Annotated[
+    str, typer.Option("--classes", help="Class map, or pairs such as accuracy=1,runtime=2, instead of the preset's.")
+]
 UnitSpeed = Annotated[bool, typer.Option(help="Where speed was not measured, use s = 1 and say so.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 
@@ -30,24 +35,28 @@ def fail(message: object) -> NoReturn:
     raise typer.Exit(2)
 
 
-def preset_named(name: str) -> Preset:
-    """A preset by name; ends the command if there is none."""
-    if name not in PRESETS:
-        fail(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-    return PRESETS[name]
+def preset_of(name: str, p: float | None, b: float | None, classes: str) -> Preset:
+    """A preset with other settings where they are given; ends the command if there is none such."""
+    try:
+        return chosen(name, p=p, b=b, classes=classes)
+    except ValueError as error:
+        fail(error)
 
 
 def compare(
     a: Annotated[Path, typer.Argument(help="Results of one submission: a results folder or a folder of them.")],
     b: Annotated[Path, typer.Argument(help="Results of the other, on the same tasks.")],
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
     unit_speed: UnitSpeed = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare two submissions by task: ratio of their scores with a 95% interval; unequal settings are refused."""
-    chosen = preset_named(preset)
+    settings = preset_of(preset, penalty, failure, classes)
     try:
-        found = compare_entries(*(read_entries(side, chosen, unit_speed=unit_speed) for side in (a, b)))
+        found = compare_entries(*(read_entries(side, settings, unit_speed=unit_speed) for side in (a, b)))
     except (ValueError, OSError) as error:
         fail(error)
     if as_json:
@@ -60,14 +69,17 @@ def compare(
 def report(
     results: Annotated[Path, typer.Argument(help="A results folder, or a folder of them, of one submission.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("page.html"),
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
 ) -> None:
     """Write one self-contained HTML page: scores, charts, verdicts, isolation, graphs, pass source and kernels."""
     from passbench.page import page
 
-    chosen = preset_named(preset)
+    settings = preset_of(preset, penalty, failure, classes)
     try:
-        out.write_text(page(read_entries(results, chosen, unit_speed=True)), encoding="utf-8")
+        out.write_text(page(read_entries(results, settings, unit_speed=True)), encoding="utf-8")
     except (ValueError, OSError) as error:
         fail(error)
     typer.echo(f"page in {out}")
@@ -76,16 +88,19 @@ def report(
 def leaderboard(
     folders: Annotated[list[Path], typer.Argument(help="Results folders, or folders of them.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("index.html"),
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
     unit_speed: UnitSpeed = False,
 ) -> None:
     """Write a static leaderboard page from result files; what may not be compared stands in tables of its own."""
     from passbench.leaderboard import leaderboard as page_of
     from passbench.leaderboard import read_boards
 
-    chosen = preset_named(preset)
+    settings = preset_of(preset, penalty, failure, classes)
     try:
-        boards = read_boards(folders, chosen, unit_speed=unit_speed)
+        boards = read_boards(folders, settings, unit_speed=unit_speed)
         out.write_text(page_of(boards), encoding="utf-8")
     except (ValueError, OSError) as error:
         fail(error)
@@ -121,7 +136,10 @@ def submit_check(
 
 def rescore(
     log: Annotated[Path, typer.Argument(help="A published evaluation log.")],
-    preset: PresetOption = "passnet",
+    preset: PresetOption = DEFAULT,
+    penalty: PenaltyOption = None,
+    failure: FailureOption = None,
+    classes: ClassesOption = "",
     total: Annotated[int, typer.Option(help="Graphs of the task, where the log may lack some; 0: those it has.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Also write its rows to a results folder below this one.")] = None,
     as_json: AsJson = False,
@@ -131,19 +149,19 @@ def rescore(
     from passbench.published_log import rescore as score_of
     from passbench.results import write_rows
 
-    chosen = preset_named(preset)
+    settings = preset_of(preset, penalty, failure, classes)
     try:
         records = read_log(log)
-        found = score_of(records, chosen, total=total or None)
+        found = score_of(records, settings, total=total or None)
         folder = write_rows(out / log.stem, *rows_of(records, log.stem)) if out else None
     except (ValueError, OSError) as error:
         fail(error)
     if as_json:
-        typer.echo(json.dumps({"preset": asdict(chosen), **asdict(found)}))
+        typer.echo(json.dumps({"preset": asdict(settings), **asdict(found)}))
         return
     typer.echo(f"N={found.total}: {', '.join(f'{count} {name}' for name, count in found.verdicts.items())}")
     typer.echo("ES_t  " + "  ".join(f"t={t}: {found.es[t]:.3f}" for t in (-5, -3, 0, 1, 3)))
-    typer.echo(f"score {found.task_score:.3f}  (preset {chosen.name}; the graded code could print to a log)")
+    typer.echo(f"score {found.task_score:.3f}  (preset {settings.name}; the graded code could print to a log)")
     if folder:
         typer.echo(f"rows in {folder}")
 

@@ -63,7 +63,8 @@ def test_unequal_settings_are_refused_by_name(tmp_path, more, words):
 
 
 @pytest.mark.parametrize(
-    "preset, words", [("graphnet", "b: 0.001 against 0.1"), ("paper", "map: default v1 against paper v1")]
+    "preset, words",
+    [("graphnet", "b: 0.001 against 0.1"), ("paper", "map: default v2, current weights against paper v2")],
 )
 def test_scores_of_other_presets_are_refused_by_name(tmp_path, preset, words):
     a = made(tmp_path / "a")
