@@ -1,18 +1,21 @@
 """Task folders of the published layout: read one as tasks that `passbench` runs, write a task as one.
 
-    import_tasks([Path("samples/aa/bb/<64 digits>")], Path("runs/published"))    # -> tasks and variants
+    import_tasks([Path("samples")], Path("runs/published"))    # -> Imported(tasks, refused); tables of tasks, variants
     export_task(Shelf("runs/default"), "add > layer_norm", Path("published"))    # -> the folder written
 
 A task folder holds graph_list.txt (graph folders, one a line, below it or below its graphs/), sample_uids.txt
 (comma-joined) and pass_dir/ (a submission). Graphs are read through `extract.samples`: parsed, never run. N is the
 number of lines of graph_list.txt; a graph that cannot be read refuses the whole task, because a task with fewer graphs
-is another task. Reads and writes folders.
+is another task. A batch, a folder of task folders at any depth, is read as all of them. Reads and writes folders.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -28,21 +31,68 @@ ORDER_FILE = "sorted_output_pass_rule_names.json"
 MAX_TITLE_OPS = 12
 
 
-def import_tasks(folders: Sequence[Path], out: Path) -> list[Task]:
-    """Read task folders and write them as tables of tasks and variants; raises ValueError of one line."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A task folder that did not become a task."""
+
+    folder: Path
+    """The folder."""
+    why: str
+    """What is wrong, one line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What came of task folders."""
+
+    tasks: tuple[Task, ...]
+    """Those that were written, in order."""
+    refused: tuple[Refused, ...]
+    """The others."""
+
+
+def import_tasks(folders: Sequence[Path], out: Path) -> Imported:
+    """Read task folders, and those below folders of them, and write what can be read as tables of tasks and variants.
+
+    A folder that cannot be read stops no other. Nothing is written if none can. Raises ValueError if `out` is taken.
+    """
     if (out / "tasks").exists():
         raise ValueError(f"{out} holds tasks already; choose another folder with --out")
-    found = [read_task(folder) for folder in folders]
-    ids = [task.task_id for task, _ in found]
-    twice = next((k for k, task_id in enumerate(ids) if task_id in ids[:k]), None)
-    if twice is not None:
-        raise ValueError(f"{folders[twice]} and {folders[ids.index(ids[twice])]} are the same task")
-    variants = [variant for _, own in found for variant in own]
-    tables = (("tasks", [task for task, _ in found], Task), ("variants", variants, TaskVariant))
+    tasks: dict[str, tuple[Path, Task]] = {}
+    variants: list[TaskVariant] = []
+    refused: list[Refused] = []
+    for folder in (found for given in folders for found in task_folders(given)):
+        try:
+            task, own = read_task(folder)
+        except (ValueError, OSError, RecursionError) as error:
+            refused.append(Refused(folder=folder, why=" ".join(str(error).split()) or type(error).__name__))
+            continue
+        if task.task_id in tasks:
+            refused.append(Refused(folder=folder, why=f"the same task as {tasks[task.task_id][0]}"))
+            continue
+        tasks[task.task_id] = (folder, task)
+        variants += own
+    rows = [task for _, task in tasks.values()]
+    if rows:
+        _write(rows, variants, out)
+    return Imported(tasks=tuple(rows), refused=tuple(refused))
+
+
+def _write(tasks: Sequence[Task], variants: Sequence[TaskVariant], out: Path) -> None:
+    tables: Sequence[tuple[str, Sequence[Any], type]] = (("tasks", tasks, Task), ("variants", variants, TaskVariant))
     for name, rows, cls in tables:
         (out / name).mkdir(parents=True)
         pq.write_table(to_table(rows, cls), out / name / "part-00000.parquet", compression="zstd")
-    return [task for task, _ in found]
+
+
+def task_folders(folder: Path) -> list[Path]:
+    """The folder if it is a task folder, else all task folders below it, by path; itself if there is none."""
+    found = []
+    for place, below, files in os.walk(folder):
+        if LIST_FILE in files:
+            found.append(Path(place))
+            below.clear()  # graphs, no tasks
+    return sorted(found) or [folder]
 
 
 def read_task(folder: Path) -> tuple[Task, list[TaskVariant]]:
