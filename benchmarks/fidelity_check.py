@@ -242,9 +242,15 @@ def check_outputs(call: Call, result: Any, outputs: Sequence[Any], before: set[i
                 if not any(same(extra, item) for item in [*kept, *every]):
                     raise Differs(f"an output {list(extra.shape)} that the module neither gives nor keeps")
             return
-    shown = ", ".join(f"{item.dtype}{list(item.shape)}" for item in given)
-    told = ", ".join(f"{item.dtype}{list(item.shape)}" for item in every)
-    raise Differs(f"outputs differ: the graph gives {shown}; the module {told}")
+    if len(given) >= len(made):
+        index = next(index for index, item in enumerate(made) if not same(item, given[index]))
+        raise Differs(f"output {index}: the graph gives {_shown(given[index])}, the module {_shown(made[index])}")
+    raise Differs(f"the graph gives {len(given)} tensors, the module {len(made)}")
+
+
+def _shown(value: torch.Tensor) -> str:
+    numbers = value.detach().reshape(-1)[:3].tolist()
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} {numbers}"
 
 
 def check_writes(call: Call, bound: Sequence[Any], values: Sequence[Any], kept: Mapping[str, torch.Tensor]) -> None:
@@ -287,14 +293,12 @@ def verdict_of(file: Path) -> tuple[str, str]:
     published = file.with_suffix(".json")
     if published.exists():
         row = json.loads(published.read_text())
-        try:
-            for draw in (0, 1):
+        for draw in (0, 1):
+            try:
                 check_draw(file, Graph.from_json(row["graph"]), row["capture"], draw)
-        except (Differs, *ERRORS) as error:
-            return (
-                "wrong",
-                f"{row['capture']}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}",
-            )
+            except (Differs, *ERRORS) as error:
+                what = (str(error).splitlines() or [""])[0]
+                return "wrong", f"{row['capture']}, draw {draw}: {type(error).__name__}: {what}"
         return "equal", ""
     try:
         first, second = (run_eager(fresh(file, 11), 0) for _ in range(2))
