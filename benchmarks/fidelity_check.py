@@ -6,7 +6,8 @@ Each module runs in a process of its own, eagerly, on its example inputs and on 
 graph of NAME.json ({"graph": Graph.to_json, "capture": mode}) gets clones of the same values: inputs, parameters and
 buffers by name, constants from their initialisers. Outputs (values, dtypes, shapes) and what was written into inputs,
 parameters and buffers must agree. A specialised graph's inputs, parameters and buffers whose initialisers give every
-number keep those. Writes a line of JSON a module to standard output: {"name", "verdict", "why"}.
+number keep those, and inputs that it does not take keep theirs. Writes a line of JSON a module to standard output:
+{"name", "verdict", "why"}.
 
 | verdict    | meaning                                                                              |
 |------------|--------------------------------------------------------------------------------------|
@@ -102,18 +103,29 @@ def fresh(file: Path, seed: int) -> Call:
     for name, value in bound.items():
         spread = {kinds[name].VAR_POSITIONAL: ("input",), kinds[name].VAR_KEYWORD: ()}
         inputs.update(leaves(value, spread.get(kinds[name].kind, (name,))))
-    state = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+    state = {**held_weights(module), **dict(module.named_buffers(remove_duplicate=False))}
     return Call(module=module, args=args, kwargs=kwargs, inputs=inputs, state=state)
 
 
-def redraw(call: Call, seed: int) -> None:
-    """New numbers of the same kind into every input; tensors that share memory go on sharing it."""
+def held_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters by qualified name, those in plain lists and dictionaries too."""
+    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    for prefix, owner in module.named_modules():
+        for name, value in vars(owner).items():
+            if isinstance(value, list | dict) and not name.startswith("_"):
+                weights = leaves(value, (prefix, name) if prefix else (name,))
+                found.update((path, item) for path, item in weights if isinstance(item, torch.nn.Parameter))
+    return found
+
+
+def redraw(call: Call, seed: int, kept: Sequence[torch.Tensor]) -> None:
+    """New numbers of the same kind into every input but some; tensors that share memory go on sharing it."""
     generator = torch.Generator().manual_seed(seed)
     storages = {tensor.untyped_storage()._cdata: tensor for tensor in call.inputs.values()}
-    for tensor in storages.values():
+    left = {tensor.untyped_storage()._cdata for tensor in kept}
+    for key, tensor in storages.items():
+        if key in left:
+            continue
         count = tensor.untyped_storage().nbytes() // tensor.element_size()
         flat = tensor.detach().as_strided((count,), (1,), 0)
         if not count:
@@ -269,10 +281,13 @@ def check_writes(call: Call, bound: Sequence[Any], values: Sequence[Any], kept: 
 def check_draw(file: Path, graph: Graph, capture: str, draw: int) -> None:
     """Raise Differs unless graph and module agree on one draw of the inputs."""
     call = fresh(file, 11 + draw)
-    if draw:
-        redraw(call, draw)
     bound = bound_values(graph, call)
-    if "specialised" in capture:
+    is_special = "specialised" in capture
+    if draw:
+        known = {id(tensor) for tensor in bound}
+        read = [tensor for tensor in call.inputs.values() if id(tensor) not in known] if is_special else []
+        redraw(call, draw, read)
+    if is_special:
         fix(graph, bound)
     values = [
         value_of(graph.inits[position], graph.nodes[index].outputs[0], seed=0) if tensor is None else copied(tensor)

@@ -249,7 +249,7 @@ TRAINING = (
     ),
     one_of(
         "statistics",
-        "h = F.instance_norm(h[..., None].expand(-1, -1, 3), self.m$n, self.v$n, True)[..., 0] + self.v$n",
+        "h = F.instance_norm(h[..., None].repeat(1, 1, 3), self.m$n, self.v$n)[..., 0] + self.v$n",
         init=_STATISTICS,
     ),
     one_of(
