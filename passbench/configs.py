@@ -54,7 +54,7 @@ def _answer(grader: "Grader", child: Child, draw: "Draw", number: int, trial: Ca
     answer = grader.ask_candidate(child, call, trial)
     if answer is None:
         return
-    doubt = doubt_of(answer[0], draw.facts, grader.settings.layers_off)
+    doubt = doubt_of(answer[0], draw.facts, grader.settings.layers_off, draw.state)
     if doubt is not None:
         trial.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
         return

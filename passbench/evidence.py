@@ -26,9 +26,12 @@ class Doubt:
     """One line: what was expected, what was found."""
 
 
-def doubt_of(answer: dict[str, Any], reference: Facts, off: Collection[str] = ()) -> Doubt | None:
+def doubt_of(
+    answer: dict[str, Any], reference: Facts, off: Collection[str] = (), own: Collection[str] = ()
+) -> Doubt | None:
     """The first reason not to believe one call; `off` names layers that are left out.
 
+    `own` is the global state that the graph itself changes in the reference's process.
     `answer` needs facts, state, launches, replaced and library.
     """
     state, library, refused = answer.get("state"), answer.get("library"), answer.get("refused")
@@ -40,8 +43,9 @@ def doubt_of(answer: dict[str, Any], reference: Facts, off: Collection[str] = ()
     found = difference(reference, answer.get("facts"), off)
     if found is not None:
         return Doubt(rule=found[0], detail=found[1])
-    if state and "D5.state" not in off:
-        return Doubt(rule="state", detail=f"changed in the process: {', '.join(state)}"[:300])
+    more = [name for name in state or () if name not in own]
+    if more and "D5.state" not in off:
+        return Doubt(rule="state", detail=f"changed in the process: {', '.join(more)}"[:300])
     if replaced and not launches and "D10.launch" not in off:
         return Doubt(rule="no-launch", detail=f"{replaced} replacements in the graph, but no kernel was launched")
     if library and "D10.library" not in off:

@@ -25,6 +25,10 @@ MAX_DETAIL, MAX_RULE = 1000, 40
 """Most characters of a row's detail and rule."""
 
 
+CONTRACTS = ("passbench", "published")
+"""What a submission is graded by."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How a submission is graded."""
@@ -49,6 +53,8 @@ class Settings:
     """Nothing is graded where less than this level is reached."""
     layers_off: tuple[str, ...] = ()
     """Layers that are left out to prove what they do (`passbench.layers`); such results are never stored."""
+    contract: str = CONTRACTS[0]
+    """"passbench", or "published": the listed sizes and the graph itself alone are graded, as upstream does."""
     workers: int = 1
     """Variants graded side by side, where the candidate's speed is not measured; whatever is timed is timed alone."""
 
@@ -58,6 +64,8 @@ class Settings:
                 "settings need device cpu or cuda, draws of at least 1 and a positive timeout, "
                 f"not {self.device}, {self.draws} and {self.timeout_s:g}"
             )
+        if self.contract not in CONTRACTS:
+            raise ValueError(f"no contract {self.contract!r}; there are {', '.join(CONTRACTS)}")
         if self.workers < 1:
             raise ValueError(f"settings need at least one worker, not {self.workers}")
         at_least(self.isolation, self.require_isolation)  # both are names of levels
@@ -137,6 +145,8 @@ class Case:
     errors: tuple[float, float] | None = None
     """Errors of the candidate and of eager against the float64 oracle."""
     artifacts: dict[str, str] = field(default_factory=dict)
+    checked: list[str] = field(default_factory=list)
+    """What was checked beyond the listed sizes, or left out, for people."""
 
     def fail(self, verdict: Verdict, detail: str, rule: str = "") -> None:
         """Settle on a verdict; whatever the texts come from, a row can hold them."""
@@ -203,9 +213,10 @@ def row_of(case: Case, variant: TaskVariant, submission: Submission, env: Enviro
     correct = case.verdict in CORRECT_VERDICTS
     errors = case.comparison if correct or case.verdict in (Verdict.WRONG_VALUE, Verdict.NONDETERMINISTIC) else None
     timing = case.timing if correct and speed else None
+    detail = case.detail or (plain("; ".join(case.checked), MAX_DETAIL) if correct else "")
     return EvalResult(
         task_id=variant.task_id, index=variant.index, submission=submission.digest, environment=env.environment,
-        verdict=case.verdict, rule=case.rule, detail=marked(case.detail, case.off), matches=case.matches,
+        verdict=case.verdict, rule=case.rule, detail=marked(detail, case.off), matches=case.matches,
         correct_from=errors.correct_from if errors else None,
         max_abs_error=errors.max_abs_error if errors else None,
         max_rel_error=errors.max_rel_error if errors else None,

@@ -80,8 +80,22 @@ def free_sizes(graph: Graph) -> list[int]:
     return sorted(size for size in wanted - fixed if size > 1)
 
 
+def hidden_sizes(graph: Graph) -> list[str]:
+    """Which other sizes a variant may be graded on as well, a sentence for every free size of its inputs."""
+    sentences = []
+    for size in free_sizes(graph):
+        smaller = sorted(set(_others(size, larger=False))) if size > 2 else []
+        some = ", ".join(map(str, [*smaller, *sorted(set(_others(size, larger=True)))]))
+        sentences.append(f"size {size} may become one of {some}")
+    return sentences
+
+
 def _another(size: int, rng: random.Random, *, larger: bool) -> int:
-    return rng.choice((size + 1, size + 3, 2 * size) if larger else (size - 1, size - size // 3))
+    return rng.choice(_others(size, larger=larger))
+
+
+def _others(size: int, *, larger: bool) -> tuple[int, ...]:
+    return (size + 1, size + 3, 2 * size) if larger else (size - 1, size - size // 3)
 
 
 # --- one op or number changed ---------------------------------------------------------------------------------------

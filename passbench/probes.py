@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from passbench.check import Comparison, compare
 from passbench.evidence import doubt_of
-from passbench.grading import Case, Settings
+from passbench.grading import CONTRACTS, Case, Settings
 from passbench.isolate import Child
 from passbench.moods import FAR_MOODS, MOODS
 from passbench.neighbours import INSERTIONS, altered, resized
@@ -52,6 +52,8 @@ class Draw:
     """What the reference does to memory."""
     mixes: bool
     """Whether the graph brings elements of one tensor together."""
+    state: tuple[str, ...] = ()
+    """Global state that the graph itself changes (`passbench.guard`): a candidate may change that too."""
 
     @property
     def limit(self) -> int:
@@ -92,6 +94,7 @@ class _Probe:
     sentence: str
     mood: str = ""
     graph: Graph | None = None
+    is_hidden_size: bool = False
 
 
 def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool, mixes: bool) -> Iterator[_Probe]:
@@ -99,10 +102,13 @@ def _probes(variant: TaskVariant, settings: Settings, *, whole_graphs: bool, mix
     rng = random.Random(secrets.randbits(62))
     if settings.has("D6.distributions"):
         yield from (_Probe(sentence=f"on {mood} inputs", mood=mood) for mood in (MOODS if mixes else FAR_MOODS))
-    found = [resized(variant.graph, rng)] if settings.has("D6.hidden_shapes") else []
-    yield from (_Probe(sentence=f"with {item.sentence}", graph=item.graph) for item in found if item)
+    ours = settings.contract == CONTRACTS[0]
+    found = [resized(variant.graph, rng)] if ours and settings.has("D6.hidden_shapes") else []
+    yield from (
+        _Probe(sentence=f"with {item.sentence}", graph=item.graph, is_hidden_size=True) for item in found if item
+    )
     kinds = ("number", *INSERTIONS) if whole_graphs else ("number",)
-    found = [altered(variant.graph, kind, rng) for kind in kinds] if settings.has("D10.negatives") else []
+    found = [altered(variant.graph, kind, rng) for kind in kinds] if ours and settings.has("D10.negatives") else []
     yield from (_Probe(sentence=f"where {item.sentence}, a pass fires", graph=item.graph) for item in found if item)
 
 
@@ -119,6 +125,8 @@ def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mix
             case.fail(trial.verdict, f"{item.sentence}: {trial.detail}", rule=trial.rule)
             case.killed = trial.killed
             return
+        if item.is_hidden_size and trial.verdict is Verdict.PASSED:
+            case.checked.append(f"also {item.sentence}")
 
 
 def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial: Case) -> None:
@@ -142,7 +150,7 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
     answer = grader.ask_candidate(child, call, trial)
     if answer is None or answer[0].get("matches") == 0:
         return
-    doubt = doubt_of(answer[0], draw.facts, grader.settings.layers_off)
+    doubt = doubt_of(answer[0], draw.facts, grader.settings.layers_off, draw.state)
     if doubt is not None:
         trial.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
         return

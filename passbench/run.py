@@ -258,7 +258,8 @@ class _Grader:
         header, blobs = self.ask_reference({"do": "run", **request})
         split = header["split"]
         return Draw(
-            request=request, facts=header["facts"], mixes=header["mixes"], nbytes=sum(map(len, blobs[:split])),
+            request=request, facts=header["facts"], mixes=header["mixes"],
+            state=tuple(header["state"]), nbytes=sum(map(len, blobs[:split])),
             expected=tuple(decode(header["outputs"], blobs[:split])),
             oracle=tuple(decode(header["oracle"], blobs[split:])),
         )  # fmt: skip
@@ -326,7 +327,7 @@ class _Grader:
                 return
             for text in rewrite_texts(account):
                 case.artifacts["graph.json"] = text
-            doubt = doubt_of(account, draw.facts, self.settings.layers_off)
+            doubt = doubt_of(account, draw.facts, self.settings.layers_off, draw.state)
             if doubt is not None:
                 case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
                 return

@@ -114,24 +114,29 @@ def submit_check(
     sample: Annotated[int, typer.Option(help="Subgraphs of every task that are graded again; 0: none.")] = 3,
     seed: Annotated[int, typer.Option(help="Which ones; do not tell it beforehand.")] = 0,
 ) -> None:
-    """Check a result before it is accepted: hash, rows and tasks, then grade a seeded sample again and compare."""
-    from passbench.acceptance import Sample, accepted, inspect, regrade
+    """Check a result before it is accepted: hash, rows, times and tasks, then grade a seeded sample again and compare.
+
+    Exit code 0: all is confirmed; 1: something does not hold; 3: something could not be confirmed here, such as a
+    speed-up from another processor, or nothing was graded again.
+    """
+    from passbench.acceptance import Sample, accepted, inspect, refuted, regrade
     from passbench.submission import freeze
     from passbench.tasks import Shelf
 
     try:
         frozen, shelf = freeze(submission), Shelf(tasks)
         findings = inspect(results, shelf, frozen)
-        if sample and accepted(findings):
+        if sample and not refuted(findings):
             findings += regrade(results, shelf, frozen, Sample(count=sample, seed=seed))
     except (ValueError, OSError) as error:
         fail(error)
     for item in findings:
-        typer.echo(f"{'ok  ' if item.holds else 'FAIL'}  {item.task}: {item.what}: {item.detail}")
-    good = accepted(findings)
+        typer.echo(f"{item.status:11}  {item.task}: {item.what}: {item.unconfirmed or item.detail}")
+    good, wrong = accepted(findings) and bool(sample), refuted(findings)
     graded = sum(item.what.startswith("subgraph") for item in findings)
-    typer.echo(f"{'accepted' if good else 'NOT accepted'}: {len(findings)} checks, {graded} subgraphs graded again")
-    raise typer.Exit(0 if good else 1)
+    word = "accepted" if good else "NOT accepted" if wrong else "UNCONFIRMED"
+    typer.echo(f"{word}: {len(findings)} checks, {graded} subgraphs graded again")
+    raise typer.Exit(0 if good else 1 if wrong else 3)
 
 
 def rescore(

@@ -30,6 +30,7 @@ from passbench.candidate import Candidate, inputs_of
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
+from passbench.guard import changes, snapshot
 from passbench.interpreter import streamline
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
@@ -59,14 +60,16 @@ class Reference:
     def run(self, request: Header) -> tuple[Header, list[bytes]]:
         """Eager outputs and the inputs it changed; after them, the float64 oracle's where it exists."""
         inputs = inputs_of(self.graph, request, self.device)
-        watch = Watch(inputs)
+        watch, before = Watch(inputs), snapshot()
         outputs = pytree.tree_leaves(self.module(*inputs))
+        state = changes(before, snapshot())
         facts = watch.facts(outputs)
         changed = [inputs[position] for position in facts["changed"]]
         described, blobs = encode([*outputs, *changed])
         oracle = oracle_outputs(self.graph, inputs_of(self.graph, request, "cpu"), len(outputs))
         known, more = encode([*oracle.values, *(None for _ in changed)])
-        told = {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts, "mixes": oracle.mixes}
+        told = {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts, "mixes": oracle.mixes,
+                "state": state}  # fmt: skip
         return told, [*blobs, *more]
 
     def noisy(self, request: Header) -> tuple[Header, list[bytes]]:

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from passbench.acceptance import Sample, accepted, agreement, chosen
+from passbench.acceptance import Sample, _inspect, _speed_finding, accepted, agreement, chosen, refuted
 from passbench.cli import app
 from passbench.leaderboard import leaderboard, read_boards
+from passbench.results import read_results
 from passbench.score import PRESETS
-from schemas.rows import Verdict
+from schemas import values
+from schemas.rows import Verdict, content_id
 from tests.passbench.stored_results import ENVIRONMENT, rows_of, task_named, write
 
 pytestmark = pytest.mark.plain
@@ -84,12 +86,77 @@ def timed(speed, low, high):
 def test_a_second_grading_confirms_or_refutes_the_first():
     task = task_named("t", 1)
     fast, again, slow = timed(2.0, 1.9, 2.1), timed(1.8, 1.75, 1.85), timed(1.2, 1.15, 1.25)
-    assert agreement(task, fast, again, speeds=True).holds
-    assert not agreement(task, fast, slow, speeds=True).holds and agreement(task, fast, slow, speeds=False).holds
+    other = "processor Abacus there, Babbage here"
+    assert agreement(task, fast, again, elsewhere="").status == "ok"
+    assert agreement(task, fast, slow, elsewhere="").status == "FAIL"
+    found = agreement(task, fast, slow, elsewhere=other)
+    assert found.status == "unconfirmed" and other in found.unconfirmed
     (wrong,), (missed,), (partly,) = (rows_of("t", [v]) for v in ("WRONG_VALUE", "NO_MATCH", "PARTIAL_MATCH"))
-    assert agreement(task, partly, missed, speeds=True).holds
-    found = agreement(task, fast, replace(wrong, detail="output 0: off"), speeds=True)
+    assert agreement(task, partly, missed, elsewhere="").status == "ok"
+    found = agreement(task, fast, replace(wrong, detail="output 0: off"), elsewhere=other)
     assert not found.holds and found.detail == "PASSED claimed, WRONG_VALUE found: output 0: off"
     late = replace(wrong, verdict=Verdict.WRONG_VALUE, correct_from=1)
-    assert not agreement(task, replace(late, correct_from=-4), late, speeds=True).holds
-    assert not accepted([])
+    assert not agreement(task, replace(late, correct_from=-4), late, elsewhere="").holds
+    assert not accepted([]) and refuted([])
+
+
+def test_a_claimed_speed_that_was_not_or_cannot_be_measured_is_never_ok():
+    task, fast = task_named("t", 1), timed(2.0, 1.9, 2.1)
+    (plain,) = rows_of("t", ["PASSED"])
+    unmeasured = replace(plain, speed_measured=False, speedup=None, ci_low=None, ci_high=None)
+    bare = replace(fast, ci_low=None, ci_high=None)
+    assert "without an interval" in agreement(task, bare, fast, elsewhere="").detail
+    for claimed, again, elsewhere, status in (
+        (bare, fast, "", "FAIL"), (bare, fast, "another processor", "FAIL"), (fast, unmeasured, "", "FAIL"),
+        (fast, unmeasured, "device cuda there, cpu here", "unconfirmed"),
+        (fast, replace(fast, verdict=Verdict.AMBIGUOUS_TIMING), "", "ok"), (unmeasured, fast, "", "ok"),
+    ):  # fmt: skip
+        found = agreement(task, claimed, again, elsewhere=elsewhere)
+        assert found.status == status, (claimed, again, found)
+        assert accepted([found]) == (status == "ok") and refuted([found]) == (status == "FAIL")
+
+
+TIMES = {"index": 0, "side": "candidate", "eager_us": [20.0, 21.0, 19.0, 20.0, 20.5], "side_us": [10.0] * 5}
+FORGED = {
+    "honest": ({}, [TIMES], True), "no interval": ({"ci_low": None, "ci_high": None}, [TIMES], False),
+    "half an interval": ({"ci_high": None}, [TIMES], False), "beside its interval": ({"ci_high": 1.95}, [TIMES], False),
+    "no times": ({}, [], False), "two lists of times": ({}, [TIMES, TIMES], False),
+    "times of another side": ({}, [{**TIMES, "side": "inductor"}], False),
+    "other times": ({}, [{**TIMES, "side_us": [11.0] * 5}], False),
+    "no numbers": ({}, [{**TIMES, "side_us": []}], False),
+    "negative times": ({}, [{**TIMES, "side_us": [-10.0] * 5}], False),
+    "measured and missing": ({"speedup": None, "ci_low": None, "ci_high": None}, [TIMES], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(FORGED))
+def test_a_speed_up_must_follow_from_the_raw_times_beside_it(tmp_path, name):
+    changes, times, holds = FORGED[name]
+    row = replace(timed(2.0, 1.9, 2.1), **changes)
+    folder = write(tmp_path / "t", task_named("t", 1), [row], timings=times)
+    (stored,) = read_results(folder)
+    assert _speed_finding(stored, row).holds is holds
+
+
+def test_the_id_of_an_environment_is_that_of_its_contents(tmp_path):
+    parts = {f: getattr(ENVIRONMENT, f) for f in ENVIRONMENT.__slots__ if f != "environment"}
+    real = replace(ENVIRONMENT, environment=content_id(values.dumps(parts)))
+    for place, holds in ((real, True), (replace(real, processor="Abacus 99"), False)):
+        rows = [replace(row, environment=place.environment) for row in rows_of("t", [2.0])]
+        folder = write(tmp_path / place.processor, task_named("t", 1), rows, environment=place)
+        (stored,) = read_results(folder)
+        found = [item for item in _inspect(stored, Shelves(), Frozen()) if item.what == "environment"]
+        assert [item.holds for item in found] == [holds]
+
+
+class Frozen:
+    """A submission of which only the hash is asked."""
+
+    digest = "sub"
+
+
+class Shelves:
+    """Published tasks: none."""
+
+    def tasks(self):
+        return []

@@ -11,7 +11,7 @@ from passbench.census import Census
 from passbench.check import fitted
 from passbench.inputs import GUARD, materialize
 from passbench.moods import MOODS
-from passbench.neighbours import INSERTIONS, altered, free_sizes, resized
+from passbench.neighbours import INSERTIONS, altered, free_sizes, hidden_sizes, resized
 from passbench.seccomp import CALLS, program
 from schemas.fx import lower
 from tests.passbench.cases import AddRelu, LayerNorm, captured
@@ -47,6 +47,18 @@ def test_free_sizes_are_those_that_no_literal_holds(graph, norm):
     found = resized(norm, random.Random(0))
     assert "768" not in found.sentence and found.graph.nodes[0].outputs[0].shape[-1] == 768
     lower(found.graph)(*materialize(found.graph, seed=0))
+
+
+def test_the_sizes_that_may_be_drawn_are_those_that_are_told(graph, norm):
+    told = hidden_sizes(graph)
+    assert told == ["size 4 may become one of 3, 5, 7, 8", "size 60 may become one of 40, 59, 61, 63, 120"]
+    for seed in range(20):
+        found = resized(graph, random.Random(seed))
+        for part in found.sentence.split(", "):
+            words = part.split()
+            (line,) = [line for line in told if line.startswith(f"size {words[-1]} ")]
+            assert words[1] in line.split(" of ")[1].split(", ")
+    assert hidden_sizes(norm)[-1].startswith("size 16 ") and len(hidden_sizes(norm)) == 2
 
 
 @pytest.mark.parametrize("kind", ["number", *INSERTIONS])

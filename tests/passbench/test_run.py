@@ -193,6 +193,42 @@ def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, var
     assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
 
 
+class WithoutGrad(torch.nn.Module):
+    def forward(self, x, y):
+        with torch.no_grad():
+            return torch.relu(x + y)
+
+
+class UnderAutocast(torch.nn.Module):
+    def forward(self, x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.relu(x + y)
+
+
+@pytest.mark.parametrize("module", [WithoutGrad, UnderAutocast])
+def test_a_graph_that_changes_a_mode_itself_can_be_graded(harness, tmp_path, module):
+    variants = variants_of(module(), [[torch.randn(4, 60), torch.randn(4, 60)]])
+    targets = {node.target for node in variants[0].graph.nodes}
+    assert any("grad" in target or "autocast" in target for target in targets), targets
+    (row,) = graded(harness, submission_at(tmp_path), variants)
+    assert row.verdict is Verdict.PASSED, row.detail
+
+
+def test_the_published_contract_grades_the_listed_sizes_and_ours_says_which_others(variants, tmp_path):
+    source = replaced("    out = torch.empty_like(x)\n", "    assert x.numel() == 240\n    out = torch.empty_like(x)\n")
+    folder = submission_at(tmp_path, source)
+    with Harness(replace(SETTINGS, contract="published")) as harness:
+        rows = graded(harness, folder, variants)
+    assert [row.verdict for row in rows] == [Verdict.PASSED] * 2 and {row.detail for row in rows} == {""}
+    with Harness(SETTINGS) as harness:
+        (row,) = graded(harness, folder, variants[:1])
+        assert row.verdict is not Verdict.PASSED and "with size" in row.detail
+        (row,) = graded(harness, submission_at(tmp_path), variants[:1])
+        assert row.verdict is Verdict.PASSED and "also with size" in row.detail
+    with pytest.raises(ValueError, match="no contract 'ours'; there are passbench, published"):
+        replace(SETTINGS, contract="ours")
+
+
 def test_a_failing_reference_is_never_the_submissions_fault(harness, variants, tmp_path):
     broken = replace(variants[0], graph=replace(variants[0].graph, inits=('{"kind":"noise"}',) * 2))
     (row,) = graded(harness, submission_at(tmp_path), [broken])
