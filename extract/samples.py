@@ -20,9 +20,11 @@ from pathlib import Path
 
 from extract.admission import check_rebuilt
 from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, first_line
+from extract.isolation import isolated
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
 from extract.sample_sizes import STAND_IN, Argument, Reading, found, sizes_of
+from extract.torch_state import MODES
 from schemas import fx, values
 from schemas.graph import CONSTANT, SUBGRAPH, Graph, Node, TensorSpec, check
 from schemas.propagation import on_fakes
@@ -70,7 +72,8 @@ def checked_sample(folder: Path) -> Sample:
     graph = Graph(nodes=tuple(best.reader.nodes), inits=tuple(best.reader.inits), subgraphs=())
     try:
         check(graph)
-        return Sample(graph=graph, specs=check_rebuilt(graph))
+        with isolated(MODES):
+            return Sample(graph=graph, specs=check_rebuilt(graph))
     except LIBRARY_ERRORS as broken:
         raise RoundtripError(f"{where}: {first_line(broken)}") from broken
 
@@ -126,11 +129,11 @@ def _kind(arg: ast.arg) -> str:
 
 
 def _read(code: _Code, where: str, metas: Mapping[str, TensorMeta], symbols: Mapping[str, int]) -> Reading:
-    """One reading, with these values of the symbolic sizes."""
+    """One reading, with these values of the symbolic sizes; levels that the code enters are left again."""
     reader = CodeReader(where, code.imports)
     error: ValueError | None = None
     try:
-        with on_fakes():
+        with isolated(MODES), on_fakes():
             for arg in _arguments(code.forward):
                 reader.env[arg.arg] = _placeholder(reader, arg, metas.get(arg.arg), symbols)
             reader.body(code.forward.body)
