@@ -35,6 +35,7 @@ ORACLE_FACTOR = 2.0
 _SLOPES = {torch.float16: (1.0, 0.6), torch.bfloat16: (1.0, 1.796 / 5), torch.float32: (1.0, 5.886 / 5),
            torch.float64: (1.4, 1.4)}  # fmt: skip
 """dtype -> exponents of ten a level, for atol and rtol."""
+_NARROW = (torch.float16, torch.bfloat16)
 Output = torch.Tensor | int | float | bool | None
 
 
@@ -71,6 +72,8 @@ class _One:
     passed: bool
     abs_error: float
     rel_error: float
+    rounding: str = ""
+    """What a narrow type has to do with the error."""
 
 
 def tolerance(dtype: torch.dtype, level: int) -> tuple[float, float]:
@@ -224,7 +227,17 @@ def _compare_one(want: torch.Tensor, got: torch.Tensor, oracle: torch.Tensor | N
     late = level is not None and level > PASS_LEVEL
     if late and oracle is not None and oracle.shape == want.shape and want.dtype.is_floating_point:
         level = PASS_LEVEL if _as_exact_as_eager(left, right, wide(oracle)[keep], want.dtype) else level
-    return _One(level=level, passed=level is not None and level <= PASS_LEVEL, abs_error=worst, rel_error=relative)
+    passed = level is not None and level <= PASS_LEVEL
+    note = "" if passed or want.dtype not in _NARROW else _rounding(error, size, want.dtype)
+    return _One(level=level, passed=passed, abs_error=worst, rel_error=relative, rounding=note)
+
+
+def _rounding(error: torch.Tensor, size: torch.Tensor, dtype: torch.dtype) -> str:
+    """The error in units in the last place of a narrow type, and which rounding the expected values have."""
+    info, name = torch.finfo(dtype), str(dtype).removeprefix("torch.")
+    spacing = torch.exp2(torch.floor(torch.log2(size.clamp(min=info.tiny)))) * info.eps
+    units = float((error / spacing).max())
+    return f"; up to {units:.3g} units in the last place of {name}, to which the reference rounds every operation"
 
 
 def _level(error: torch.Tensor, size: torch.Tensor, dtype: torch.dtype) -> int | None:
@@ -270,7 +283,7 @@ def _gather(found: Sequence[_One]) -> Comparison:
         item = found[wrong[0]]
         since = "at no level" if item.level is None else f"only from level {item.level}"
         share = f"{item.rel_error:.3g} of the largest value"
-        detail = f"output {wrong[0]}: largest error {item.abs_error:.3g} ({share}), agrees {since}"
+        detail = f"output {wrong[0]}: largest error {item.abs_error:.3g} ({share}), agrees {since}{item.rounding}"
     return Comparison(
         verdict=Verdict.WRONG_VALUE if wrong else Verdict.PASSED,
         correct_from=_worst(levels),

@@ -20,13 +20,14 @@ from rich.console import Console
 from rich.table import Table
 
 from passbench import verbs
+from passbench.call_forms import form_lines
 from passbench.entries import read_entries
 from passbench.isolate import TemplateDied
 from passbench.presets import DEFAULT
-from passbench.report import print_report, score_lines
+from passbench.report import diagnoses, plain, print_report, results_table, score_lines
 from passbench.results import finished, prepare, write_results
 from passbench.sandbox import LEVELS
-from passbench.score import summarise, why_void
+from passbench.score import score_task, summarise, why_void
 from passbench.submission import Submission
 from passbench.tasks import Shelf
 from passbench.verbs import ClassesOption, FailureOption, PenaltyOption, PresetOption, preset_of
@@ -84,7 +85,7 @@ def show(
     tasks: TasksOption = DEFAULT_TASKS,
     variant: Annotated[int, typer.Option(help="Variant whose graph is printed.")] = 0,
 ) -> None:
-    """Show one task: its variants, and the graph of one of them as Python source."""
+    """Show one task: variants, the graph of one as Python source, other spellings, and sizes that are drawn too."""
     try:
         shelf = Shelf(tasks)
         found = shelf.find(task)
@@ -98,6 +99,10 @@ def show(
     for row in variants:
         typer.echo(f"  {row.index:2} {row.dtype:9} {row.shapes}")
     typer.echo(f"\n# variant {variant}\n{source_of(variants[variant].graph)}")
+    for line in form_lines(variants, variant):
+        typer.echo(line)
+    for line in size_lines(variants[variant]):
+        typer.echo(line)
 
 
 @app.command()
@@ -117,6 +122,13 @@ def run(
         int, typer.Option(help="Variants graded side by side where no speed is measured; 0: one a core.")
     ] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Grade again what is already graded.")] = False,
+    only: Annotated[
+        str, typer.Option("--variants", help="Grade these alone, such as 0,3; there is no score and nothing is stored.")
+    ] = "",
+    contract: Annotated[
+        str, typer.Option(help="passbench: other sizes than the listed ones are drawn too; published: none are.")
+    ] = "passbench",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     preset: PresetOption = DEFAULT,
     penalty: PenaltyOption = None,
     failure: FailureOption = None,
@@ -138,6 +150,7 @@ def run(
             raise ValueError(f"which task? give --task, or put a task.json into {submission}")
         found = shelf.find(named)
         variants = shelf.variants(found.task_id)
+        wanted = chosen_variants(only, len(variants))
         prepare(out)
     except Rejected as error:
         typer.echo(f"passbench: rejected ({error.rule}): {error}", err=True)
@@ -150,16 +163,23 @@ def run(
 
         lanes = workers or len(os.sched_getaffinity(0))
         settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor,
-                            require_isolation=require_isolation, workers=lanes)  # fmt: skip
+                            require_isolation=require_isolation, workers=lanes, contract=contract)  # fmt: skip
         job = Job(submission=frozen, task=found, variants=variants, settings=settings)
-        folder, rows = _graded(console, job, out, fresh)
+        if wanted:
+            _partly(console, job, wanted, as_json)
+            return
+        folder, rows = _graded(console, job, out, fresh, quiet=as_json)
     except (ValueError, OSError, TemplateDied) as error:
         _fail(error)
+    if as_json:
+        scored = score_task(rows, found, settings_of_score, unit_speed=True)
+        typer.echo(json.dumps({"folder": str(folder), "title": found.title, **asdict(scored), "results": plain(rows)}))
     if {row.verdict for row in rows} == {Verdict.REJECTED}:
         typer.echo(f"passbench: rejected ({rows[0].rule}): {rows[0].detail}; results in {folder}", err=True)
         raise typer.Exit(1)
-    print_report(console, found, rows, settings_of_score, variants)
-    typer.echo(f"results in {folder}")
+    if not as_json:
+        print_report(console, found, rows, settings_of_score, variants)
+        typer.echo(f"results in {folder}")
     _end_if_void([why_void(rows, found)])
 
 
@@ -182,7 +202,8 @@ def score(
         _fail(error)
     for item, found in scores:
         if as_json:
-            typer.echo(json.dumps({"folder": str(item.folder), "title": item.task.title, **asdict(found)}))
+            typer.echo(json.dumps({"folder": str(item.folder), "title": item.task.title, **asdict(found),
+                                   "results": plain(item.rows)}))  # fmt: skip
             continue
         typer.echo(f"{item.folder.name}: {item.task.title}")
         verdicts = ", ".join(f"{count} {name}" for name, count in found.verdicts.items())
@@ -200,6 +221,28 @@ def score(
         if total.score is not None:
             typer.echo(f"{counted(total.tasks, 'task')}: {total.score:.3f} ({ends})")
     _end_if_void([found.voided for _, found in scores])
+
+
+def chosen_variants(text: str, count: int) -> list[int]:
+    """The indices that a text such as "0,3" names; all that are named must exist. Empty of an empty text."""
+    parts = [part.strip() for part in text.split(",")] if text.strip() else []
+    bad = next((part for part in parts if not part.isdigit() or int(part) >= count), None)
+    if bad is not None:
+        raise ValueError(f"--variants {text}: there is no variant {bad!r}; the task has 0 to {count - 1}")
+    return sorted(set(map(int, parts)))
+
+
+def size_lines(row: TaskVariant) -> list[str]:
+    """Which other sizes a grading draws beside those of a variant, in lines."""
+    from passbench.neighbours import hidden_sizes
+
+    found = hidden_sizes(row.graph)
+    if not found:
+        return ["# graded on these sizes alone: the graph fixes them"]
+    return [
+        "# also graded on other sizes, drawn anew each time (not with passbench run --contract published):",
+        *(f"#     {text}" for text in found),
+    ]
 
 
 def _end_if_void(reasons: Sequence[str]) -> None:
@@ -235,7 +278,27 @@ class Job:
     """How it is graded."""
 
 
-def _graded(console: Console, job: Job, out: Path, fresh: bool) -> tuple[Path, Sequence[EvalResult]]:
+def _partly(console: Console, job: Job, wanted: Sequence[int], as_json: bool) -> None:
+    """Grade some variants and print what happened to them."""
+    from passbench.run import grade
+
+    some = [row for row in job.variants if row.index in wanted]
+    task = replace(job.task, num_variants=len(some))
+    renumbered = [replace(row, index=k) for k, row in enumerate(some)]
+    graded = grade(job.submission, task, renumbered, job.settings)
+    rows = [replace(row, index=some[row.index].index) for row in graded.results]
+    if as_json:
+        typer.echo(json.dumps({"title": job.task.title, "task_score": None, "results": plain(rows)}))
+        return
+    console.print(results_table(job.task, rows, {row.index: row for row in some}))
+    for line in diagnoses(rows):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    typer.echo(f"{len(rows)} of {job.task.num_variants} variants graded: no score, and nothing is stored")
+
+
+def _graded(
+    console: Console, job: Job, out: Path, fresh: bool, *, quiet: bool = False
+) -> tuple[Path, Sequence[EvalResult]]:
     """The results and their folder: found there, or made, from where an earlier run stopped."""
     from passbench.journal import Journal, key_of
     from passbench.run import grade
@@ -244,12 +307,13 @@ def _graded(console: Console, job: Job, out: Path, fresh: bool) -> tuple[Path, S
     key = key_of(submission, task, job.variants, job.settings)
     known = None if fresh else finished(out, submission, task, key)
     if known:
-        typer.echo("already graded, with the same submission, task, harness and machine; --fresh grades it again")
+        if not quiet:
+            typer.echo("already graded, with the same submission, task, harness and machine; --fresh grades it again")
         return known.folder, known.rows
     journal = Journal(out, submission, task, key)
     if fresh:
         journal.forget()
-    if journal.done:
+    if journal.done and not quiet:
         typer.echo(f"{len(journal.done)} of {task.num_variants} variants are already graded; the rest follows")
     graded = grade(submission, task, job.variants, job.settings, progress=lambda row: _progress(console, row),
                    journal=journal)  # fmt: skip

@@ -6,6 +6,7 @@ Writes to the console it is given and nothing else. No torch.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -49,11 +50,27 @@ def results_table(task: Task, rows: Sequence[EvalResult], variants: Mapping[int,
     return table
 
 
+def diagnoses(rows: Sequence[EvalResult]) -> list[str]:
+    """What is said of each variant; one line for all where it is the same."""
+    lines = [f"{row.index}: {row.verdict.value}: {row.detail}" for row in rows if row.detail]
+    if len(lines) == len(rows) > 1 and len({line.split(": ", 1)[1] for line in lines}) == 1:
+        return [f"all: {lines[0].split(': ', 1)[1]}"]
+    return lines
+
+
+def plain(rows: Sequence[EvalResult]) -> list[dict[str, Any]]:
+    """Results as JSON: verdict, rule and diagnosis of each variant, and its numbers."""
+    return [
+        {"index": row.index, "verdict": row.verdict.value, "rule": row.rule, "detail": row.detail,
+         "matches": row.matches, "correct_from": row.correct_from, "max_abs_error": row.max_abs_error,
+         "max_rel_error": row.max_rel_error, "speedup": row.speedup, "inductor_speedup": row.inductor_speedup}
+        for row in rows
+    ]  # fmt: skip
+
+
 def summary_lines(task: Task, rows: Sequence[EvalResult], preset: Preset) -> list[str]:
     """What stands under the table."""
-    lines = [f"{row.index}: {row.verdict.value}: {row.detail}" for row in rows if row.detail]
-    if len({line.split(": ", 1)[1] for line in lines}) == 1:
-        lines = [f"all: {lines[0].split(': ', 1)[1]}"] if len(lines) > 1 else lines
+    lines = diagnoses(rows)
     score = score_task(rows, task, preset, unit_speed=True)
     passed = sum(row.verdict in CORRECT_VERDICTS for row in rows)
     fired = sum(row.matches > 0 for row in rows)
