@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from extract.failures import SampleError, SampleTargetError
+from extract.failures import SampleTargetError
 from extract.sample_expressions import OBJECT, Expressions
 from extract.sample_values import BINARY, LEVELS, is_literal, target_name
 from schemas import values
@@ -43,7 +43,7 @@ class CodeReader(Expressions):
                 self.call_of(statement, OUTPUT, "", ([value], {}), "output")
                 return
             self._statement(statement)
-        raise SampleError(f"{self.where}: forward has no return: the file is cut off, get it again")
+        self.refuse(statements[-1], "forward has no return: the file is cut off, get it again")
 
     def _leave_levels(self, at: ast.AST) -> None:
         """Add the exit of each level that the code entered and did not leave, so that a run ends as it began."""

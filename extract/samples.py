@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from extract.admission import check_rebuilt
-from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, first_line
+from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, SampleTargetError, first_line
 from extract.isolation import isolated
 from extract.sample_code import CodeReader
 from extract.sample_meta import TensorMeta, example_sizes, init_of, read_metas, read_tree, role_of
@@ -74,8 +74,11 @@ def checked_sample(folder: Path) -> Sample:
         check(graph)
         with isolated(MODES):
             return Sample(graph=graph, specs=check_rebuilt(graph))
+    except SyntaxError as broken:
+        what = f"{where}:{code.forward.lineno}: a function or type stands where torch.fx prints values: call it instead"
+        raise SampleTargetError(what) from broken
     except LIBRARY_ERRORS as broken:
-        raise RoundtripError(f"{where}: {first_line(broken)}") from broken
+        raise RoundtripError(f"{where}:{code.forward.lineno}: {first_line(broken)}") from broken
 
 
 # --- code -----------------------------------------------------------------------------------------------------------
