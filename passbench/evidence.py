@@ -38,18 +38,31 @@ def doubt_of(
     launches, replaced = answer.get("launches"), answer.get("replaced")
     if type(launches) is not int or type(replaced) is not int or not all(map(_are_names, (state, library, refused))):
         return Doubt(rule="protocol", detail="a call without a well-formed account")
-    if refused:
-        return Doubt(rule="refused", detail=f"tried what is refused: {', '.join(sorted(set(refused)))}"[:300])
+    told = doubt_of_state(answer, off, own)
+    if told is not None and told.rule == "refused":
+        return told
     found = difference(reference, answer.get("facts"), off)
     if found is not None:
         return Doubt(rule=found[0], detail=found[1])
-    more = [name for name in state or () if name not in own]
-    if more and "D5.state" not in off:
-        return Doubt(rule="state", detail=f"changed in the process: {', '.join(more)}"[:300])
+    if told is not None:
+        return told
     if replaced and not launches and "D10.launch" not in off:
         return Doubt(rule="no-launch", detail=f"{replaced} replacements in the graph, but no kernel was launched")
     if library and "D10.library" not in off:
         return Doubt(rule="library-call", detail=f"a replacement function runs {', '.join(library)}"[:300])
+    return None
+
+
+def doubt_of_state(answer: dict[str, Any], off: Collection[str] = (), own: Collection[str] = ()) -> Doubt | None:
+    """Why a process is not believed for what it changed or tried in itself; `off` and `own` as in `doubt_of`."""
+    state, refused = answer.get("state"), answer.get("refused")
+    if not _are_names(state) or not _are_names(refused):
+        return Doubt(rule="protocol", detail="a process without a well-formed account of its state")
+    if refused:
+        return Doubt(rule="refused", detail=f"tried what is refused: {', '.join(sorted(set(refused)))}"[:300])
+    more = [name for name in state or () if name not in own]
+    if more and "D5.state" not in off:
+        return Doubt(rule="state", detail=f"changed in the process: {', '.join(more)}"[:300])
     return None
 
 

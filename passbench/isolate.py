@@ -93,14 +93,15 @@ class Child:
         self.ended: End | None = None
 
     def ask(
-        self, request: Mapping[str, Any], *, timeout_s: float, limit: int = 2**62
+        self, request: Mapping[str, Any], *, timeout_s: float, limit: int = 2**62, told: bytes = b""
     ) -> tuple[Header, list[bytearray]]:
         """Send a request and receive its answer; raises WireClosed, WireTimeout, or WireError on a wrong nonce.
 
+        Bytes that are `told` are read by the worker while it does what is asked (`passbench.windows`).
         Whatever a candidate says comes through here, and its text is plain from here on.
         """
         nonce, deadline = secrets.token_hex(8), time.monotonic() + timeout_s
-        send(self.link, {**request, "nonce": nonce}, deadline=deadline)
+        send(self.link, {**request, "nonce": nonce}, told=told, deadline=deadline)
         header, blobs = receive(self.link, deadline=deadline, limit=limit)
         if header.pop("nonce", None) != nonce:
             raise WireError("the answer is not to this request")

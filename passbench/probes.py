@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from passbench.check import Comparison, compare
-from passbench.evidence import doubt_of
+from passbench.evidence import doubt_of, doubt_of_state
 from passbench.grading import CONTRACTS, Case, Settings
 from passbench.isolate import Child
 from passbench.moods import FAR_MOODS, MOODS
@@ -23,6 +23,7 @@ from passbench.neighbours import INSERTIONS, altered, resized
 from passbench.ownership import Facts as Account
 from passbench.pointwise import Doubtful, compare_each
 from passbench.policy import Facts
+from passbench.windows import Order, chunk_of
 from passbench.wire import Header
 from schemas.graph import Graph
 from schemas.rows import TaskVariant, Verdict
@@ -77,7 +78,7 @@ class Grader(Protocol):
         """What the reference gives where its steps round otherwise."""
 
     def ask_candidate(
-        self, child: Child, request: Header, case: Case, limit: int = SLACK
+        self, child: Child, request: Header, case: Case, limit: int = SLACK, told: bytes = b""
     ) -> tuple[Header, list[bytearray]] | None:
         """An answer of the candidate, None after the case was settled."""
 
@@ -170,39 +171,84 @@ def compared_each(grader: Grader, draw: Draw, found: Sequence[Any]) -> Compariso
 
 
 # --- a loop like the timed one --------------------------------------------------------------------------------------
+class Loop:
+    """Windows of a candidate on inputs of one fresh seed, and what was kept of them."""
+
+    def __init__(self, grader: Grader, child: Child, case: Case) -> None:
+        self.grader, self.child, self.case = grader, child, case
+        self.draw = grader.draw({"seed": secrets.randbits(62)})
+        self.chunk = chunk_of(self.draw.nbytes)
+        self.prepare = {"do": "prepare", "changes": self.draw.facts["changed"], **self.draw.request}
+        self.seed, self.sets = 0, 0
+        self.kept: list[Header] = []
+        """The request for the inputs of every call that is kept."""
+
+    def ready(self, count: int) -> bool:
+        """Give every call of the next window inputs of its own; False after the case was settled."""
+        self.seed = secrets.randbits(62)
+        request = {"do": "fill", "count": count, "seed": self.seed}
+        answer = self.grader.ask_candidate(self.child, request, self.case)
+        if answer is None:
+            return False
+        sets = answer[0].get("sets")
+        self.sets = sets if isinstance(sets, int) and type(sets) is int else 0
+        if not 0 < self.sets <= count:
+            self.case.fail(Verdict.INTEGRITY, "malformed answer: no number of sets", rule="protocol")
+            return False
+        return True
+
+    def window(self, count: int, *, keep: bool, watched: bool = False) -> Header | None:
+        """Make the calls; what the candidate says of them, None after the case was settled."""
+        order = Order.drawn(count=count, sets=self.sets, chunk=self.chunk, keep=keep)
+        request = {"do": "window", "count": count, "chunk": self.chunk, "watched": watched}
+        answer = self.grader.ask_candidate(self.child, request, self.case, told=order.message())
+        if keep:
+            given = {name: value for name, value in self.draw.request.items() if name != "guarded"}
+            self.kept.append({**given, "guarded": False, "set": [self.seed, order.sets[order.keep]]})
+        return None if answer is None else answer[0]
+
+    def judge(self) -> None:
+        """Read the outputs that were kept and compare; settles the case as INTEGRITY if they are wrong."""
+        kept, self.kept = self.kept, []
+        for request in kept:
+            found = self.grader.outputs(self.child, {"do": "kept"}, self.draw, self.case)
+            if found is None:
+                return
+            draw = self.grader.draw(request)
+            compared = compare(draw.expected, found, oracle=draw.oracle)
+            if not compared.passed and self.grader.settings.has("D12.values"):
+                self.case.comparison = None
+                detail = f"a call of a timed loop is wrong: {compared.detail}"
+                self.case.fail(Verdict.INTEGRITY, detail, rule="timed-output")
+                return
+
+
 def rehearse(grader: Grader, child: Child, case: Case, *, timed: bool) -> None:
     """Two windows on new inputs, one of them counted; settles the case if outputs of either are wrong.
 
     Where nothing is timed there is no loop that these could be mistaken for, and they are as short as shows a pass
     that computes at every other call.
     """
-    draw = grader.draw({"seed": secrets.randbits(62)})
-    if draw.facts["changed"]:
-        return  # every call of a window would begin where the one before left off
-    if grader.ask_candidate(child, {"do": "prepare", **draw.request}, case) is None:
+    loop = Loop(grader, child, case)
+    if grader.ask_candidate(child, loop.prepare, case) is None:
         return
     counted = grader.settings.has("D10.launch") and grader.facts.uses_triton and not grader.facts.whole_graphs
     for watched in random.Random(secrets.randbits(62)).sample([False, True], 2):
         count = 2 + (secrets.randbelow(3) if timed else 0)
-        keep = {"do": "window", "count": count, "keep": secrets.randbelow(count), "watched": watched}
-        answer = grader.ask_candidate(child, keep, case)
+        answer = loop.window(count, keep=True, watched=watched) if loop.ready(count) else None
         if answer is None:
             return
-        launches = answer[0].get("launches")
+        launches = answer.get("launches")
         if watched and counted and (type(launches) is not int or launches < count):
             case.fail(Verdict.INTEGRITY, f"{count} calls launched {launches} kernels", rule="no-launch")
             return
-    judge_kept(grader, child, [draw, draw], case)
+    loop.judge()
 
 
-def judge_kept(grader: Grader, child: Child, draws: Sequence[Draw], case: Case) -> None:
-    """Read the outputs that windows kept and compare; settles the case as INTEGRITY if they are wrong."""
-    for draw in draws:
-        found = grader.outputs(child, {"do": "kept"}, draw, case)
-        if found is None:
-            return
-        compared = compare(draw.expected, found, oracle=draw.oracle)
-        if not compared.passed and grader.settings.has("D12.values"):
-            case.comparison = None
-            case.fail(Verdict.INTEGRITY, f"a call of a timed loop is wrong: {compared.detail}", rule="timed-output")
-            return
+def check_state(grader: Grader, child: Child, case: Case, own: Sequence[str]) -> None:
+    """Ask a candidate, after its last timed call, what it changed in its process; settles the case if it may not."""
+    answer = grader.ask_candidate(child, {"do": "state"}, case)
+    doubt = None if answer is None else doubt_of_state(answer[0], grader.settings.layers_off, own)
+    if doubt is not None:
+        case.comparison = None
+        case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)

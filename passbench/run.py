@@ -40,6 +40,7 @@ from passbench.sides import SideFailed, sessions
 from passbench.sources import placed, read_modules
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
+from passbench.windows import Order
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
 from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
@@ -219,12 +220,14 @@ class _Grader:
         self.template.fork("reference", [(f"file-{k}", bytes(size)) for k, size in enumerate(sizes)]).end()
         draw = self.expected(variant)[0]
         if speed_measured:
-            self.ask_reference({"do": "prepare", **draw.request})
-            self.ask_reference({"do": "window", "count": 1})
+            self.ask_reference({"do": "prepare", **draw.request, "changes": draw.facts["changed"]})
+            self.ask_reference({"do": "fill", "count": 1, "seed": 0})
+            order = Order.drawn(count=1, sets=1, chunk=1, keep=False)
+            self.ask_reference({"do": "window", "count": 1, "chunk": 1}, order.message())
             self.ask_reference({"do": "floor", **draw.request})
 
     # --- reference --------------------------------------------------------------------------------------------------
-    def ask_reference(self, request: Header) -> tuple[Header, list[bytearray]]:
+    def ask_reference(self, request: Header, told: bytes = b"") -> tuple[Header, list[bytearray]]:
         """An answer of the reference; restarts it and raises _ReferenceFailed if there is none."""
         graded = request["do"] == "load" and "on" not in request
         self.graded = request if graded else self.graded
@@ -233,7 +236,7 @@ class _Grader:
             if self.graded and not graded:  # one that ended on a probe is followed by one that knows the graph
                 self.ask_reference(self.graded)
         try:
-            header, blobs = self.reference.ask(request, timeout_s=self.settings.reference_timeout_s)
+            header, blobs = self.reference.ask(request, timeout_s=self.settings.reference_timeout_s, told=told)
         except (WireClosed, WireTimeout, WireError) as error:
             end = self.reference.end()
             self.reference = None
@@ -290,11 +293,11 @@ class _Grader:
 
     # --- candidate --------------------------------------------------------------------------------------------------
     def ask_candidate(
-        self, child: Child, request: Header, case: Case, limit: int = SLACK
+        self, child: Child, request: Header, case: Case, limit: int = SLACK, told: bytes = b""
     ) -> tuple[Header, list[bytearray]] | None:
         """An answer of the candidate, or None after the case was settled by what went wrong."""
         try:
-            header, blobs = child.ask(request, timeout_s=self.settings.timeout_s, limit=limit)
+            header, blobs = child.ask(request, timeout_s=self.settings.timeout_s, limit=limit, told=told)
         except WireTimeout:
             case.fail(Verdict.TIMEOUT, f"no answer to {request['do']!r} within {self.settings.timeout_s:g} s")
             return None

@@ -5,7 +5,8 @@
 
 The first pair is the reference and the candidate whose outputs were just found right; every further candidate is a new
 process that has to give right outputs once more before it is timed, and its final record after. Of secretly chosen
-windows the outputs of one call are kept, and compared when the pair is done (layer D8). Raises SideFailed after the
+windows the outputs of one call are kept, and compared when the pair is done (layer D8); before each window both sides
+fill inputs that no call had before (`passbench.windows`), which is not timed. Raises SideFailed after the
 case was settled. Reads and writes nothing.
 """
 
@@ -14,10 +15,11 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from passbench.check import compare
-from passbench.clock import Window
+from passbench.clock import Prepared
 from passbench.grading import Case
 from passbench.isolate import Child
-from passbench.probes import Draw, judge_kept, rehearse
+from passbench.probes import Draw, Loop, check_state, rehearse
+from passbench.windows import Order
 from schemas.rows import TaskVariant, Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class SideFailed(Exception):
 
 def sessions(
     grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case
-) -> Generator[tuple[Window, Window], None, None]:
+) -> Generator[tuple[Prepared, Prepared], None, None]:
     """Windows of reference and candidate; each further item, and closing, ends the processes of the one before."""
     with_first = _Pair(grader, child, case)
     try:
@@ -61,33 +63,49 @@ class _Pair:
 
     def __init__(self, grader: "_Grader", child: Child, case: Case) -> None:
         self.grader, self.child, self.case = grader, child, case
-        self.draw = grader.draw({"seed": secrets.randbits(62)})
-        self.watching = grader.settings.has("D8.timed") and not self.draw.facts["changed"]
-        self.kept = 0
-        grader.ask_reference({"do": "prepare", **self.draw.request})
-        self.ask({"do": "prepare", **self.draw.request})
+        self.loop = Loop(grader, child, case)
+        self.watching = grader.settings.has("D8.timed")
+        grader.ask_reference(self.loop.prepare)
+        if grader.ask_candidate(child, self.loop.prepare, case) is None:
+            raise SideFailed
+        self.sets = 0
 
     @property
-    def windows(self) -> tuple[Window, Window]:
+    def windows(self) -> tuple[Prepared, Prepared]:
         """Functions that make n calls of the reference and of the candidate."""
-        return lambda count: self.grader.ask_reference({"do": "window", "count": count}), self.candidate
+        return (Prepared(ready=self.fill_reference, run=self.run_reference),
+                Prepared(ready=self.fill_candidate, run=self.run_candidate))  # fmt: skip
 
-    def candidate(self, count: int) -> None:
-        chosen = self.watching and self.kept < KEPT_WINDOWS and secrets.randbelow(3) == 0
-        self.kept += chosen
-        self.ask({"do": "window", "count": count, "keep": secrets.randbelow(count) if chosen else -1})
+    def fill_reference(self, count: int) -> None:
+        """Inputs of its own for every call of the reference's next window."""
+        request = {"do": "fill", "count": count, "seed": secrets.randbits(62)}
+        self.sets = int(self.grader.ask_reference(request)[0]["sets"])
 
-    def ask(self, request: dict[str, object]) -> None:
-        if self.grader.ask_candidate(self.child, request, self.case) is None:
+    def run_reference(self, count: int) -> None:
+        """The reference's calls, told as the candidate's are; nothing of them is read."""
+        order = Order.drawn(count=count, sets=self.sets, chunk=self.loop.chunk, keep=False)
+        self.grader.ask_reference({"do": "window", "count": count, "chunk": self.loop.chunk}, order.message())
+
+    def fill_candidate(self, count: int) -> None:
+        """Inputs of its own for every call of the candidate's next window."""
+        if not self.loop.ready(count):
+            raise SideFailed
+
+    def run_candidate(self, count: int) -> None:
+        """The candidate's calls; of some windows the outputs of one call are kept."""
+        keep = self.watching and len(self.loop.kept) < KEPT_WINDOWS and secrets.randbelow(3) == 0
+        if self.loop.window(count, keep=keep) is None:
             raise SideFailed
 
     def check(self) -> None:
-        """Compare what was kept; does nothing once the case is settled."""
+        """Compare what was kept and look at the process's state; does nothing once the case is settled."""
         if self.case.verdict is Verdict.PASSED:
-            judge_kept(self.grader, self.child, [self.draw] * self.kept, self.case)
+            self.loop.judge()
         if self.case.verdict is Verdict.PASSED and self.grader.settings.has("D8.timed"):
             # What was skipped in the timed loop may be skipped still.
             rehearse(self.grader, self.child, self.case, timed=True)
+        if self.case.verdict is Verdict.PASSED:
+            check_state(self.grader, self.child, self.case, self.loop.draw.state)
         if self.case.verdict is not Verdict.PASSED:
             raise SideFailed
 

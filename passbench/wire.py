@@ -46,12 +46,16 @@ class WireTimeout(Exception):
 
 
 def send(
-    link: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes] = (), *, deadline: float | None = None
-) -> None:
-    """Send one message by a `time.monotonic` deadline; raises WireClosed or WireTimeout."""
+    link: socket.socket, header: Mapping[str, Any], blobs: Sequence[bytes] = (), *, told: bytes = b"",
+    deadline: float | None = None,
+) -> None:  # fmt: skip
+    """Send one message, and after it bytes that are no part of it, by a `time.monotonic` deadline.
+
+    Raises WireClosed or WireTimeout.
+    """
     raw = json.dumps({**header, "sizes": [len(blob) for blob in blobs]}).encode()
     try:
-        for part in (struct.pack("<I", len(raw)) + raw, *blobs):
+        for part in (struct.pack("<I", len(raw)) + raw, *blobs, told):
             link.settimeout(None if deadline is None else max(deadline - time.monotonic(), 1e-3))
             link.sendall(part)
     except TimeoutError as error:

@@ -14,6 +14,7 @@ import gc
 import os
 import signal
 import socket
+import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from passbench.ownership import Watch
 from passbench.rounding import noisy_runs
 from passbench.sandbox import LEVELS, Box, Reached, enter, limit_resources
 from passbench.tripwire import Tripwire
+from passbench.windows import NONE, Supply, given_inputs
 from passbench.wire import Header, WireClosed, encode, receive, send
 from schemas.fx import lower
 from schemas.graph import Graph
@@ -59,14 +61,14 @@ class Reference:
 
     def run(self, request: Header) -> tuple[Header, list[bytes]]:
         """Eager outputs and the inputs it changed; after them, the float64 oracle's where it exists."""
-        inputs = inputs_of(self.graph, request, self.device)
+        inputs = given_inputs(self.graph, request, self.device)
         watch, before = Watch(inputs), snapshot()
         outputs = pytree.tree_leaves(self.module(*inputs))
         state = changes(before, snapshot())
         facts = watch.facts(outputs)
         changed = [inputs[position] for position in facts["changed"]]
         described, blobs = encode([*outputs, *changed])
-        oracle = oracle_outputs(self.graph, inputs_of(self.graph, request, "cpu"), len(outputs))
+        oracle = oracle_outputs(self.graph, given_inputs(self.graph, request, "cpu"), len(outputs))
         known, more = encode([*oracle.values, *(None for _ in changed)])
         told = {"outputs": described, "oracle": known, "split": len(blobs), "facts": facts, "mixes": oracle.mixes,
                 "state": state}  # fmt: skip
@@ -74,7 +76,7 @@ class Reference:
 
     def noisy(self, request: Header) -> tuple[Header, list[bytes]]:
         """Outputs and changed inputs of runs whose steps round otherwise, run after run."""
-        runs = noisy_runs(self.module, lambda: inputs_of(self.graph, request, self.device), request["changed"],
+        runs = noisy_runs(self.module, lambda: given_inputs(self.graph, request, self.device), request["changed"],
                           self.device)  # fmt: skip
         described, blobs = encode([value for run in runs for value in run])
         return {"outputs": described, "runs": len(runs)}, blobs
@@ -123,8 +125,9 @@ class Session:
     def __init__(self, role: str, link: socket.socket, device: str, trip: Tripwire | None) -> None:
         self.role, self.link, self.device, self.trip = role, link, device, trip
         self.sides: dict[str, Reference | Candidate] = {}
-        self.inputs: list[Any] = []
-        self.kept: list[list[Any]] = []
+        self.supply: Supply
+        self.kept: list[_Kept] = []
+        self.changes: list[int] = []
 
     def serve(self) -> None:
         """Answer until "finish" or until the orchestrator is gone."""
@@ -158,11 +161,17 @@ class Session:
             return {**side.run(request), "refused": self.trip.refused[:8] if self.trip else []}, []
         if do == "prepare":
             return self.prepare(side, request), []
+        if do == "fill":
+            return self.fill(request), []
         if do == "window":
             return self.window(side, request), []
         if do == "kept":
-            described, blobs = encode(self.kept.pop(0))
+            described, blobs = encode(self.kept.pop(0).settle(self.changes))
             return {"outputs": described}, blobs
+        if do == "state":
+            assert isinstance(side, Candidate)
+            refused = self.trip.refused[:8] if self.trip else []
+            return {"state": changes(side.loaded.state, snapshot())[:8], "refused": refused}, []
         if do == "read":
             assert isinstance(side, Candidate)
             return side.read(request["index"])
@@ -179,30 +188,62 @@ class Session:
         return Candidate(request, self.device, first.loaded if isinstance(first, Candidate) else None)
 
     def prepare(self, side: Reference | Candidate, request: Header) -> Header:
-        """Make the inputs of the windows to come, and compile if nothing did before."""
+        """Make ready for windows on inputs of a seed, and compile if nothing did before."""
         if isinstance(side, Candidate):
             side.loaded.watch(False)
-        self.inputs, self.kept = inputs_of(side.graph, request, self.device), []
+        self.supply, self.kept, self.changes = Supply(side.graph, request, self.device), [], request["changes"]
+        self.supply.fill(1, request["seed"])
         if not isinstance(side, Candidate) or not side.last:
-            side.call(*self.inputs)
+            side.call(*self.supply.sets[0])
         return {"ready": True}
 
+    def fill(self, request: Header) -> Header:
+        """Give every call of the next window inputs of its own; what was kept before is copied out of their way."""
+        for kept in self.kept:
+            kept.settle(self.changes)
+        return {"sets": self.supply.fill(request["count"], request["seed"])}
+
     def window(self, side: Reference | Candidate, request: Header) -> Header:
-        """Call `count` times; the outputs of call `keep` are kept, and with "watched" launches are counted."""
-        call, sync, keep = side.call, synchroniser(self.device), request.get("keep", -1)
+        """Call `count` times on the sets that are told between the calls; with "watched" launches are counted."""
+        call, sync, sets, chunk = side.call, synchroniser(self.device), self.supply.sets, request["chunk"]
         watched = isinstance(side, Candidate) and request.get("watched", False)
         before = side.loaded.launches.count if isinstance(side, Candidate) else 0
         if watched and isinstance(side, Candidate):
             side.loaded.watch(True)
-        for position in range(request["count"]):
-            outputs = call(*self.inputs)
-            sync(outputs)
-            if position == keep:
-                self.kept.append(list(pytree.tree_leaves(outputs)))
+        held: list[_Kept] = []
+        for begin in range(0, request["count"], chunk):
+            told = self.link.recv(1 + 2 * chunk, socket.MSG_WAITALL)
+            if told[0] != NONE:
+                self.kept.append(held[told[0]])
+            held = []
+            for index in struct.unpack_from(f"<{min(chunk, request['count'] - begin)}H", told, 1):
+                outputs = call(*sets[index])
+                sync(outputs)
+                held.append(_Kept(outputs, sets[index]))
+        told = self.link.recv(1, socket.MSG_WAITALL)
+        if told[0] != NONE:
+            self.kept.append(held[told[0]])
         if isinstance(side, Candidate):
             side.loaded.watch(False)
             return {"done": True, "launches": side.loaded.launches.count - before}
         return {"done": True}
+
+
+class _Kept:
+    """Outputs of one call with its inputs, until they are read."""
+
+    __slots__ = ("inputs", "outputs", "settled")
+
+    def __init__(self, outputs: Any, inputs: Sequence[Any]) -> None:
+        self.outputs, self.inputs, self.settled = outputs, inputs, False
+
+    def settle(self, changes: Sequence[int]) -> list[Any]:
+        """All outputs and the inputs at positions `changes`, in memory that nothing else writes."""
+        if not self.settled:
+            found = [*pytree.tree_leaves(self.outputs), *(self.inputs[position] for position in changes)]
+            self.outputs = [value.clone() if isinstance(value, torch.Tensor) else value for value in found]
+            self.inputs, self.settled = (), True
+        return list(self.outputs)
 
 
 # --- the template ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 
 import passbench.run
 from passbench.clock import Plan, time_sessions
-from passbench.isolate import TemplateDied
+from passbench.isolate import Template, TemplateDied
 from passbench.lanes import Lane, Quiet
 from passbench.run import Harness, Settings, _ReferenceFailed
 from passbench.submission import freeze
@@ -173,9 +173,15 @@ def test_the_harness_is_at_fault_only_where_it_fails_without_the_submission_too(
 def test_a_submission_that_makes_the_orchestrator_stumble_gets_a_row_that_counts_against_it(
     variants, tmp_path, monkeypatch
 ):
-    long = "/".join(["d" * 200] * 30)  # longer than any system takes; `freeze` refuses it, so it is put in afterwards
-    frozen = freeze(submission_at(tmp_path))
-    frozen = replace(frozen, files=(*frozen.files, (f"{long}/extra.py", b"")))
+    original = Template.fork
+
+    def stumbles(self, role, files=(), off=()):
+        if role != "reference":
+            raise OSError(36, "File name too long")
+        return original(self, role, files, off)
+
+    monkeypatch.setattr(Template, "fork", stumbles)
     with Harness(SETTINGS) as harness:
+        frozen = freeze(submission_at(tmp_path))
         (row,) = harness.grade(frozen, task_of(variants[:1]), variants[:1]).results
     assert row.verdict is Verdict.RUNTIME_ERROR and "File name too long" in row.detail, row.detail

@@ -193,6 +193,18 @@ def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, var
     assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
 
 
+class InPlace(torch.nn.Module):
+    def forward(self, x, y):
+        x.add_(y)
+        return torch.relu(x)
+
+
+def test_every_timed_call_of_a_graph_that_writes_into_its_inputs_begins_as_it_should(harness, tmp_path):
+    variants = variants_of(InPlace(), [[torch.randn(4, 60), torch.randn(4, 60)]])
+    (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants)
+    assert row.verdict in (Verdict.PASSED, Verdict.AMBIGUOUS_TIMING) and row.speedup is not None, row.detail
+
+
 class WithoutGrad(torch.nn.Module):
     def forward(self, x, y):
         with torch.no_grad():
