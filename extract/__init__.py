@@ -2,7 +2,8 @@
 
 Is:     three stages (`models`, `configs`, `trace`) and what they need: `catalog`, `zoos`, `files`, `adjust`, `build`,
         `inputs`, `examples`, `held`, `described`, `capture`, `record` (with `known`), `points`, `aten`, `ladder`,
-        `scale`, `patches`, `warm`, `initialisers`, `admission`, `failures`; `hub` (over `hub_session`) lists a Hub,
+        `scale`, `patches`, `warm`, `initialisers`, `sharing`, `admission`, `numeric` (over `eager`, `outside`, `draws`,
+        `results`), `failures`; `hub` (over `hub_session`) lists a Hub,
         `samples` is the published layout.
 Reads:  the installed transformers and timm, the tables in `data/catalog/`; on request a Hub or sample folders.
 Writes: the cache of the Hub source; stages yield ModelRef, ModelConfig, ConfigLink, GraphRecord and Failure rows.

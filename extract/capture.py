@@ -23,10 +23,11 @@ import torch._dynamo
 import torch._dynamo.convert_frame
 import torch._dynamo.output_graph
 import torch._dynamo.utils
+from torch._dynamo.source import RandomValueSource
 from torch.utils import _pytree as pytree
 
 from extract.build import Built, fake_scope
-from extract.failures import CAPTURE, LIBRARY_ERRORS, clean, failure_kind, step
+from extract.failures import CAPTURE, LIBRARY_ERRORS, NondeterministicError, clean, failure_kind, step
 from extract.inputs import WantedInput
 from passbench.inputs import value_of
 from schemas import values
@@ -68,6 +69,8 @@ class Capture:
     """id of an input tensor -> argument name; the tensors live in the pieces."""
     inits: dict[str, str] = field(default_factory=dict)
     """Argument name -> initialiser, where the capture read values; else those that were wanted hold."""
+    ran: bool = False
+    """Whether the model's own code ran: what it keeps in Python is that of a second call then."""
 
     @property
     def is_whole(self) -> bool:
@@ -123,6 +126,7 @@ def _call(
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     data = {id(arguments[name]): value for name, value in known.items()}
     os.environ.update(UNCHECKED)
+    ran = False
     with step(CAPTURE), torch.set_grad_enabled(training), fake_scope(built), no_collection(), no_origins():
         if known:
             pieces, reasons = _capture_reading(built, arguments, data)
@@ -130,7 +134,17 @@ def _call(
             pieces, reasons = (whole,), ()
         else:
             pieces, reasons = _capture_pieces(built.model, arguments)
-    return Capture(pieces=pieces, reasons=reasons, inputs={id(value): name for name, value in arguments.items()})
+            ran = True
+    _check_sources(pieces)
+    named = {id(value): name for name, value in arguments.items()}
+    return Capture(pieces=pieces, reasons=reasons, inputs=named, ran=ran)
+
+
+def _check_sources(pieces: Sequence[Piece]) -> None:
+    """Raise NondeterministicError where a graph takes a number of Python's generator: it is no input of the model."""
+    nodes = [node for piece in pieces for node in piece.gm.graph.nodes if node.op == "placeholder" and node.users]
+    if any(isinstance(getattr(node, "_dynamo_source", None), RandomValueSource) for node in nodes):
+        raise NondeterministicError("the forward calls random (Python's generator), which no graph holds")
 
 
 def _capture_reading(

@@ -38,7 +38,11 @@ class RoundtripError(RuntimeError):
 
 
 class NumericError(RuntimeError):
-    """The rebuilt module's outputs differ from the traced module's."""
+    """The graph does not compute what its module computes."""
+
+
+class NondeterministicError(RuntimeError):
+    """The module does something else each time it is called, or takes numbers that no graph holds."""
 
 
 class InputsError(ValueError):
@@ -83,6 +87,7 @@ RULES = (
     Rule(kind=FailureKind.NOT_REPRESENTABLE, types=("NotRepresentable",)),
     Rule(kind=FailureKind.ROUNDTRIP, types=("RoundtripError",)),
     Rule(kind=FailureKind.NUMERIC, types=("NumericError",)),
+    Rule(kind=FailureKind.NONDETERMINISTIC, types=("NondeterministicError",)),
     Rule(
         kind=FailureKind.DATA_DEPENDENT, types=("GraphBreakError",),
         message=r"DataDependentOutput|DynamicOutputShape|(?i:data.dependent)|Tensor\.item",

@@ -91,7 +91,7 @@ def describe_placeholders(
             roles[node.name], inits[node.name] = "scalar", values.dumps({"kind": "scalar", "value": value})
         else:
             is_foreign = built.name_of(example) is None and len(captured.pieces) > 1
-            describe = _describe_between if is_foreign else _describe_held
+            describe = _describe_between if is_foreign else describe_held
             roles[node.name], inits[node.name] = describe(example, built)
     return roles, inits
 
@@ -101,7 +101,7 @@ def _describe_between(example: torch.Tensor, built: Built) -> tuple[str, str]:
     return "input", described(example) if is_plain(example) else _default(example)
 
 
-def _describe_held(example: torch.Tensor, built: Built) -> tuple[str, str]:
+def describe_held(example: torch.Tensor, built: Built) -> tuple[str, str]:
     """A tensor of the model, or one that its code found elsewhere."""
     name = built.name_of(example) or ""
     path, _, leaf = name.rpartition(".")

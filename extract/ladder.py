@@ -19,10 +19,12 @@ with fake weights, which says most about the architecture, or of the first where
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from extract.admission import GIB
 from extract.build import FAKE, REAL, Built, build_model, parameter_bytes
 from extract.capture import Capture, Piece, capture
+from extract.eager import Source
 from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, GraphBreakError, failure_kind, step
 from extract.initialisers import describe_placeholders
 from extract.inputs import WantedInput, wanted_inputs, without_media
@@ -30,6 +32,7 @@ from extract.isolation import isolated
 from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
+from extract.sharing import with_shared
 from schemas.fx import lift
 from schemas.graph import Graph, check
 from schemas.rows import FailureKind, ModelConfig, Text
@@ -41,6 +44,7 @@ MISFITS = frozenset({FailureKind.INPUT_MISMATCH, FailureKind.RUNTIME_ERROR})
 """Kinds of failure of Dynamo that are the model's own more often than not: they stay what is told."""
 RECORDABLE = MISFITS | {
     FailureKind.DATA_DEPENDENT, FailureKind.DYNAMO_ERROR, FailureKind.GRAPH_BREAK, FailureKind.NOT_REPRESENTABLE,
+    FailureKind.NONDETERMINISTIC,
 }  # fmt: skip
 """Kinds of failure of Dynamo that recording may cure."""
 WEIGHTED = frozenset({FailureKind.DATA_DEPENDENT})
@@ -70,6 +74,13 @@ class Traced:
     mode: str
     captured: Capture
     graphs: tuple[Graph, ...]
+    source: Source
+    """The call, for comparing."""
+
+    @property
+    def specialised(self) -> bool:
+        """Whether the graphs hold for the numbers that were read only."""
+        return self.mode in (SPECIALISED,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +133,14 @@ class Attempt:
             check(graph)
             return graph
 
+        def name_of(tensor: Any) -> str:
+            return captured.inputs.get(id(tensor)) or built.name_of(tensor) or "a tensor of the forward"
+
         with step(LIFT):
+            captured = replace(captured, pieces=tuple(with_shared(piece, name_of) for piece in captured.pieces))
             graphs = tuple(lifted(piece) for piece in captured.pieces)
-        return Traced(rung=self.rung, mode=mode, captured=captured, graphs=graphs)
+        source = Source(built=built, wanted=wanted, captured=captured, rebuild=lambda: self.prepare(config).built)
+        return Traced(rung=self.rung, mode=mode, captured=captured, graphs=graphs, source=source)
 
 
 def climb(row: ModelConfig, config: ClimbConfig) -> Traced:

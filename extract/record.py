@@ -99,7 +99,7 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     piece = Piece(gm=recorder.finish(result), examples=tuple(recorder.examples))
     read = {item.name: arguments[item.name] for item in wanted if recorder.reads and is_readable(item.spec)}
     found = Capture(
-        pieces=(piece,), reasons=(), inputs={id(value): name for name, value in arguments.items()},
+        pieces=(piece,), reasons=(), inputs={id(value): name for name, value in arguments.items()}, ran=True,
         inits={item.name: as_literal(item, read).init for item in wanted if item.name in read},
     )  # fmt: skip
     return Recorded(capture=found, reads=tuple(dict.fromkeys(recorder.reads)))

@@ -20,16 +20,18 @@ from pathlib import Path
 
 import torch
 
-from extract.admission import GIB, check_rebuilt, compare, estimate_bytes, settled
-from extract.aten import AOT_BACKWARD, AOT_FORWARD, ATEN, Form, aten_form, training_forms
+from extract.admission import GIB, check_rebuilt, estimate_bytes, settled
+from extract.aten import AOT_BACKWARD, AOT_FORWARD, ATEN, aten_form, training_forms
+from extract.eager import Eager
 from extract.failures import LIBRARY_ERRORS, LIFT, REBUILD, GraphBreakError, failure_kind, failure_row, step
 from extract.files import FILES, located
 from extract.isolation import isolated, left_behind, retire
 from extract.ladder import ClimbConfig, Traced, climb
+from extract.numeric import Lifted, Memory, compare
 from extract.points import ALL, FORWARD_POINT, POINTS, points_of
 from extract.warm import warm_up
 from schemas.fx import lower
-from schemas.graph import TensorSpec
+from schemas.graph import Graph
 from schemas.rows import Failure, GraphRecord, ModelConfig, content_id
 
 __all__ = ["TraceConfig", "failure_kind", "left_behind", "trace", "warm_up"]
@@ -148,18 +150,16 @@ def _aten(row: ModelConfig, config: TraceConfig, record: GraphRecord) -> list[Gr
     """The ATen form of an admitted graph; its values are compared with those of the graph itself."""
     _, graph = aten_form(record.graph)
     place = _Place(point=record.entry_point, capture=ATEN, rung=record.rung)
-    return [_record(row, config, (lower(record.graph), graph), place)]
+    return [_record(row, config, Lifted(module=lower(record.graph), graph=graph), place)]
 
 
 def _training(row: ModelConfig, config: TraceConfig) -> list[GraphRecord]:
     traced = climb(row, replace(config.climb, training=True))
     if len(traced.graphs) != 1:
         raise GraphBreakError(traced.captured.reason)
-    pairs = zip((AOT_FORWARD, AOT_BACKWARD), training_forms(traced.graphs[0]), strict=True)
-    return [
-        _record(row, config, (module, graph), _Place(point=FORWARD_POINT, capture=mode, rung=traced.rung))
-        for mode, (module, graph) in pairs
-    ]
+    places = [_Place(point=FORWARD_POINT, capture=mode, rung=traced.rung) for mode in (AOT_FORWARD, AOT_BACKWARD)]
+    pairs = zip(places, training_forms(traced.graphs[0]), strict=True)
+    return [_record(row, config, Lifted(module=module, graph=graph), place) for place, (module, graph) in pairs]
 
 
 def _be_quiet() -> None:
@@ -177,7 +177,13 @@ def _admit(row: ModelConfig, config: TraceConfig, traced: Traced, index: int, po
         point=point, capture=traced.mode, rung=traced.rung, index=index, count=len(traced.graphs),
         reason=traced.captured.reason_after(index),
     )  # fmt: skip
-    return _record(row, config, (traced.captured.pieces[index].gm, traced.graphs[index]), place)
+    piece = traced.captured.pieces[index]
+    lifted = Lifted(module=piece.gm, graph=traced.graphs[index], specialised=traced.specialised)
+
+    def eager(graph: Graph) -> Eager:
+        return Eager(traced.source, piece, graph, seed=config.seed)
+
+    return _record(row, config, lifted, place, eager if len(traced.graphs) == 1 else None)
 
 
 def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
@@ -186,22 +192,24 @@ def _read(row: ModelConfig, config: TraceConfig) -> GraphRecord:
 
     with step(LIFT):
         sample = checked_sample(Path(config.samples) / json.loads(row.config)["sample"])
-        form = (lower(sample.graph), sample.graph)
-    return _record(row, config, form, _Place(point=FORWARD_POINT, capture=SAMPLE_MODE, rung=""), sample.specs)
+        lifted = Lifted(module=lower(sample.graph), graph=sample.graph, specs=sample.specs)
+    return _record(row, config, lifted, _Place(point=FORWARD_POINT, capture=SAMPLE_MODE, rung=""))
 
 
 def _record(
-    row: ModelConfig, config: TraceConfig, form: Form, place: _Place, known: list[tuple[TensorSpec, ...]] | None = None
+    row: ModelConfig,
+    config: TraceConfig,
+    lifted: Lifted,
+    place: _Place,
+    eager: Callable[[Graph], Eager] | None = None,
 ) -> GraphRecord:
-    """The row of a graph that survives rebuilding; `known` are its specs where it was rebuilt already."""
-    module, graph = form
+    """The row of a graph that survives; `eager` makes the module that it is compared with."""
     with step(REBUILD):
-        specs = check_rebuilt(graph) if known is None else known
-        graph = settled(graph, specs)
-        found = compare(
-            module, graph, needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB),
-            seed=config.seed,
-        )  # fmt: skip
+        specs = lifted.specs or check_rebuilt(lifted.graph)
+        graph = settled(lifted.graph, specs)
+        memory = Memory(needed=estimate_bytes(graph, specs), limit=int(config.numeric_limit_gib * GIB))
+        make = None if eager is None else partial(eager, graph)
+        found = compare(replace(lifted, graph=graph), memory, eager=make, seed=config.seed)
     parameters = [graph.nodes[i] for i in graph.placeholders if graph.nodes[i].target == "parameter"]
     return GraphRecord(
         graph_id=content_id(row.architecture, place.point, place.capture, str(place.index), graph.to_json()),

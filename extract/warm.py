@@ -12,10 +12,11 @@ from importlib.util import find_spec
 import torch
 import torch.hub
 
-from extract.admission import check_rebuilt, compare
+from extract.admission import check_rebuilt
 from extract.build import Built
 from extract.capture import capture
 from extract.inputs import WantedInput, dense_stride
+from extract.numeric import Lifted, Memory, compare
 from schemas.fx import lift
 from schemas.graph import TensorSpec
 
@@ -63,5 +64,5 @@ def warm_up() -> None:
     piece = capture(Built(model=model, mode=mode), wanted).pieces[0]
     graph = lift(piece.gm)
     check_rebuilt(graph)
-    compare(piece.gm, graph, needed=0, limit=1, seed=0)
+    compare(Lifted(module=piece.gm, graph=graph), Memory(needed=0, limit=1))
     torch._dynamo.reset()

@@ -54,7 +54,9 @@ class FailureKind(StrEnum):
     ROUNDTRIP = "roundtrip"
     """IR -> FX -> IR is not the identity, or shapes differ after rebuilding."""
     NUMERIC = "numeric"
-    """The rebuilt module's outputs differ from the traced module's."""
+    """The graph does not compute what its module computes."""
+    NONDETERMINISTIC = "nondeterministic"
+    """The forward takes numbers of a clock, a generator or an earlier call, which no graph holds."""
     COMPILE_ERROR = "compile_error"
     """Inductor raised."""
     RUNTIME_ERROR = "runtime_error"
@@ -187,8 +189,13 @@ EXPLANATIONS: Mapping[FailureKind, Explanation] = {
     ),
     FailureKind.NUMERIC: Explanation(
         retry=Retry.CHANGED,
-        cause="the rebuilt module's outputs differ from the traced module's",
-        advice="a defect of schemas.fx or a nondeterministic model: report it with the detail",
+        cause="the graph does not compute what its module computes",
+        advice="a defect of the capture: report it with the module and the detail; nothing wrong was kept",
+    ),
+    FailureKind.NONDETERMINISTIC: Explanation(
+        retry=Retry.CHANGED,
+        cause="the forward takes numbers of a clock, a generator or an earlier call, which no graph holds",
+        advice="give such numbers as inputs, keep counters in buffers, draw with torch and leave its seed alone",
     ),
     FailureKind.COMPILE_ERROR: Explanation(
         retry=Retry.CHANGED,

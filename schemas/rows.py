@@ -130,14 +130,14 @@ class ModelConfig:
 
 
 class NumericCheck(StrEnum):
-    """What is known about running a rebuilt graph against the traced one."""
+    """What is known about running a rebuilt graph against its module."""
 
     EQUAL = "equal"
-    """Every output is equal bit for bit (nan equals nan)."""
+    """Every output, and everything written, is equal bit for bit (nan equals nan)."""
     TOO_LARGE = "too_large"
     """Inputs, parameters and live values would exceed the memory limit; not run."""
     NOT_RUNNABLE = "not_runnable"
-    """The traced graph itself does not run on synthetic data (the reason is in `numeric_detail`)."""
+    """Neither module nor graph runs on synthetic data (the reason is in `numeric_detail`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +179,9 @@ class GraphRecord:
     num_parameters: int
     """Number of scalar parameters that the graph reads."""
     numeric: NumericCheck
-    """Whether the rebuilt module's outputs equal the traced module's on synthetic data."""
+    """Whether the rebuilt graph does what the module itself does, called eagerly."""
     numeric_detail: str
-    """Why it was not compared, empty if it was."""
+    """Why it was not compared, or not with the module itself and on every draw; empty if it was."""
     graph: Graph
     """The graph itself."""
 

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
-from extract.admission import PERIOD, _stretch, check_rebuilt, compare, drawn, estimate_bytes, first_unequal
+from extract.admission import check_rebuilt, estimate_bytes
+from extract.draws import PERIOD, Draws, stretch
 from extract.failures import NumericError, RoundtripError
+from extract.numeric import Comparison, Lifted, Memory, compare, first_unequal
 from schemas.fx import lift, lower
 from schemas.graph import Graph, TensorSpec
 from schemas.rows import NumericCheck
@@ -23,6 +25,14 @@ def graph_of(function, *shapes: tuple[int, ...]) -> Graph:
     return lift(gm)
 
 
+def compared(module, graph: Graph, needed: int = 0, limit: int = MIB) -> Comparison:
+    return compare(Lifted(module=module, graph=graph), Memory(needed=needed, limit=limit))
+
+
+def drawn(graph: Graph, seed: int) -> list[torch.Tensor]:
+    return Draws(graph, seed).all()
+
+
 def chain(x, w):
     return torch.relu(x @ w).add_(1.0).sum()
 
@@ -32,13 +42,13 @@ def chain(x, w):
 )
 def test_both_runs_see_the_same_inputs_even_if_the_first_writes_into_them(function):
     graph = graph_of(function, (4, 4), (4, 4))
-    assert compare(lower(graph), graph, needed=1, limit=10, seed=0).numeric is NumericCheck.EQUAL
+    assert compared(lower(graph), graph, needed=1, limit=10).numeric is NumericCheck.EQUAL
 
 
 def test_an_honest_graph_gets_in():
     graph = graph_of(chain, (8, 16), (16, 4))
     specs = check_rebuilt(graph)
-    found = compare(lower(graph), graph, needed=estimate_bytes(graph, specs), limit=MIB, seed=0)
+    found = compared(lower(graph), graph, needed=estimate_bytes(graph, specs))
     assert found.numeric is NumericCheck.EQUAL
 
 
@@ -55,7 +65,7 @@ def test_a_graph_that_computes_something_else_is_found():
     graph = graph_of(chain, (8, 16), (16, 4))
     other = graph_of(lambda x, w: torch.relu(x @ w).add_(1.001).sum(), (8, 16), (16, 4))
     with pytest.raises(NumericError, match="output 0"):
-        compare(lower(other), graph, needed=0, limit=MIB, seed=0)
+        compared(lower(other), graph)
 
 
 def two_layers(function) -> Graph:
@@ -78,7 +88,7 @@ def test_a_stretch_goes_on_where_the_line_ends():
     line = torch.arange(PERIOD).float()
     for count, start in ((5, 0), (PERIOD, 1), (2 * PERIOD + 9, PERIOD - 2), (PERIOD // 2, PERIOD // 2 + 1)):
         spec = TensorSpec(dtype="float32", shape=(count,), stride=(1,), device="cpu")
-        assert torch.equal(_stretch(line, spec, start), ((torch.arange(count) + start) % PERIOD).float())
+        assert torch.equal(stretch(line, spec, start), ((torch.arange(count) + start) % PERIOD).float())
 
 
 @pytest.mark.parametrize(
@@ -87,13 +97,13 @@ def test_a_stretch_goes_on_where_the_line_ends():
 def test_a_graph_that_mixes_up_large_parameters_is_found(other):
     graph = two_layers(lambda x, v, w: x @ v @ w)
     with pytest.raises(NumericError, match="output 0"):
-        compare(lower(two_layers(other)), graph, needed=0, limit=64 * MIB, seed=0)
+        compared(lower(two_layers(other)), graph, limit=64 * MIB)
 
 
 def test_a_traced_graph_that_does_not_run_says_so():
     graph = graph_of(lambda x: torch.relu(x), (4,))
     broken = torch.fx.symbolic_trace(lambda x: torch.linalg.cholesky(x))
-    found = compare(broken, graph, needed=0, limit=MIB, seed=0)
+    found = compared(broken, graph)
     assert found.numeric is NumericCheck.NOT_RUNNABLE and found.detail
 
 
