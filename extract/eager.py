@@ -26,7 +26,7 @@ from extract.draws import Draws
 from extract.held import DEPTH, held_tensors
 from extract.initialisers import STATISTICS, describe_held
 from extract.inputs import WantedInput, copied
-from extract.outside import kept_state, other_surroundings, sources_called
+from extract.outside import kept_state, sources_called, surroundings
 from extract.patches import forget_cached
 from extract.results import tensors_in
 from extract.sharing import extent
@@ -129,6 +129,7 @@ class Eager:
         self._bind()
         self.values = [self._value(index, *pair) for index, pair in enumerate(zip(names, piece.examples, strict=True))]
         self.keeps = False
+        """Whether a call asked for what is outside, or left something in Python: another call may do something else."""
 
     @property
     def varies(self) -> bool:
@@ -241,9 +242,9 @@ class Eager:
         forget_cached()
         before = kept_state(self.model)
         self.calls += 1
-        with torch.no_grad(), other_surroundings(derive(self.seed, self.calls)):
+        with torch.no_grad(), surroundings(self.calls) as asked:
             found = self._found(self.model(**self.arguments))
-        self.keeps = self.keeps or kept_state(self.model) != before
+        self.keeps = self.keeps or bool(asked) or kept_state(self.model) != before
         return found
 
     def sources(self) -> tuple[str, ...]:

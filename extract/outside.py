@@ -1,12 +1,13 @@
 """What a forward may take from outside of its arguments and its tensors: clocks, generators, numbers kept in Python.
 
-    with other_surroundings(7): result = model(x)     # clocks far ahead, Python's and numpy's generators seeded anew
+    with surroundings(7) as asked: result = model(x)      # other clocks, Python's and numpy's generators seeded anew
     before = kept_state(model); model(x); before == kept_state(model)      # whether it keeps something in Python
-    names = sources_called(lambda: model(x))          # ("time.time", "torch.manual_seed")
+    names = sources_called(lambda: model(x))              # ("time.time", "torch.manual_seed")
 
 A graph holds none of these: what they decided while it was captured is a number in it. Comparing calls in other
-surroundings finds such a graph; the names say where it comes from. Reads the running process; `other_surroundings`
-replaces functions of clocks in `time`, `datetime` and in modules that are no part of Python or torch while it is open.
+surroundings finds such a graph; the names say where it comes from. Nothing depends on the time or on luck: clocks
+show what the number of the surroundings says, and go on by a step at each look. Reads the running process; while
+`surroundings` is open, functions of clocks are replaced in `time`, `datetime` and modules outside of Python and torch.
 """
 
 import datetime
@@ -16,14 +17,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-AHEAD_S = 720_720 * 1_543 + 1
-"""Seconds that clocks are put ahead by: one more than a multiple of every number up to 16: remainders differ too."""
+_CYCLE = 720_720
+"""A multiple of every number up to 16: what is one more has another remainder by each of them."""
+_BASE_NS = 1_700_000_000_000_000_000
+_APART_S = _CYCLE * 1_543 + 1
+"""Seconds between the clocks of two surroundings: 35 years, and other months, days of the week and hours too."""
+_APART_NS = _APART_S * 10**9 + (1 - _APART_S * 10**9) % _CYCLE
 _SECONDS = ("time", "perf_counter", "monotonic", "process_time", "thread_time")
 _FROM_NOW = {"localtime": 0, "gmtime": 0, "ctime": 0, "strftime": 1}
 """Functions of `time` that take a moment, now without one -> position of that argument."""
@@ -34,74 +40,105 @@ _STEADY = sys.stdlib_module_names | {"torch", "numpy"}
 
 
 # --- other surroundings ---------------------------------------------------------------------------------------------
+@dataclass(slots=True)
+class Asked:
+    """Whether a call asked for what is outside."""
+
+    number: int
+    looks: int = 0
+    """How often it looked at a clock."""
+    drew: bool = False
+    """Whether it drew from Python's or numpy's generator."""
+
+    def __bool__(self) -> bool:
+        return self.drew or self.looks > 0
+
+    def now_ns(self) -> int:
+        """What clocks show; each look takes longer in later surroundings."""
+        step = _CYCLE * (1 + self.number) * self.looks
+        self.looks += 1
+        return _BASE_NS + _APART_NS * self.number + step
+
+    def now(self) -> float:
+        """The same in seconds."""
+        return self.now_ns() / 1e9
+
+
 @contextmanager
-def other_surroundings(seed: int) -> Iterator[None]:
-    """Seed Python's and numpy's generators and put clocks ahead for a while; afterwards all are as before."""
-    python, numpys = random.getstate(), np.random.get_state()
-    random.seed(seed)
-    np.random.seed(seed % (1 << 32))
+def surroundings(number: int) -> Iterator[Asked]:
+    """Set clocks and the generators of Python and numpy by a number (a small one) for a while."""
+    kept, asked = _states(), Asked(number)
+    random.seed(number)
+    np.random.seed(number)
+    before = _states()
     try:
-        with _clocks_ahead(AHEAD_S + seed % 1_000):
-            yield
+        with _clocks(asked):
+            yield asked
     finally:
-        random.setstate(python)
-        np.random.set_state(numpys)
+        asked.drew = not _same_states(before, _states())
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])
+
+
+def _states() -> tuple[Any, Any]:
+    return random.getstate(), np.random.get_state()
+
+
+def _same_states(left: tuple[Any, Any], right: tuple[Any, Any]) -> bool:
+    return left[0] == right[0] and all(np.array_equal(a, b) for a, b in zip(left[1], right[1], strict=True))
 
 
 @contextmanager
-def _clocks_ahead(seconds: int) -> Iterator[None]:
+def _clocks(asked: Asked) -> Iterator[None]:
     """Replace clock functions wherever a module outside of Python and torch names them."""
-    swapped = _ahead(seconds)
+    swapped = _replacements(asked)
     with ExitStack() as stack:
         for module in [time, datetime, *_foreign_modules()]:
-            names = [name for name, value in list(vars(module).items()) if _is_clock(value, swapped)]
-            for name in names:
-                kept = vars(module)[name]
+            for name, kept in [(name, value) for name, value in list(vars(module).items()) if id(value) in swapped]:
                 setattr(module, name, swapped[id(kept)])
                 stack.callback(setattr, module, name, kept)
         yield
 
 
-def _is_clock(value: Any, swapped: Mapping[int, Any]) -> bool:
-    return id(value) in swapped
-
-
 def _foreign_modules() -> list[ModuleType]:
     loaded = [item for item in list(sys.modules.values()) if isinstance(item, ModuleType)]
-    return [item for item in loaded if str(item.__name__).partition(".")[0] not in _STEADY]
+    return [item for item in loaded if not _is_steady(str(item.__name__))]
 
 
-def _ahead(seconds: int) -> dict[int, Any]:
-    """id of a clock's function or class -> one that is ahead."""
+def _is_steady(module: str) -> bool:
+    return module.partition(".")[0] in _STEADY
+
+
+def _replacements(asked: Asked) -> dict[int, Any]:
+    """id of a clock's function or class -> what stands for it."""
     found: dict[int, Any] = {}
     for name in _SECONDS:
-        found[id(getattr(time, name))] = _plus(getattr(time, name), seconds)
-        found[id(getattr(time, f"{name}_ns"))] = _plus(getattr(time, f"{name}_ns"), seconds * 10**9)
+        found[id(getattr(time, name))] = asked.now
+        found[id(getattr(time, f"{name}_ns"))] = asked.now_ns
     for name, position in _FROM_NOW.items():
-        found[id(getattr(time, name))] = _at(getattr(time, name), position, time.time, seconds)
-    found[id(datetime.datetime)] = _later(datetime.datetime, datetime.timedelta(seconds=seconds))
-    found[id(datetime.date)] = _later(datetime.date, datetime.timedelta(seconds=seconds))
+        found[id(getattr(time, name))] = _at(getattr(time, name), position, asked)
+    for kind in (datetime.datetime, datetime.date):
+        found[id(kind)] = _dated(kind, asked)
     return found
 
 
-def _plus(clock: Callable[[], Any], amount: int) -> Callable[[], Any]:
-    return lambda: clock() + amount
+def _at(function: Callable[..., Any], position: int, asked: Asked) -> Callable[..., Any]:
+    """A function of a moment that takes the present of the surroundings for one that is left out."""
+    gmtime = time.gmtime
 
-
-def _at(function: Callable[..., Any], position: int, now: Callable[[], float], seconds: int) -> Callable[..., Any]:
-    def ahead(*given: Any) -> Any:
+    def dated(*given: Any) -> Any:
         if len(given) > position and given[position] is not None:
             return function(*given)
-        moment = now() + seconds
-        return function(*given[:position], time.gmtime(moment) if position else moment)
+        moment = asked.now()
+        return function(*given[:position], gmtime(moment) if position else moment)
 
-    return ahead
+    return dated
 
 
-def _later(kind: Any, by: datetime.timedelta) -> Any:
-    """A class of dates whose present is later; instances are those of the class itself."""
+def _dated(kind: Any, asked: Asked) -> Any:
+    """A class of dates with the present of the surroundings; instances are those of the class itself."""
 
-    class Ahead(type):
+    class Dated(type):
         def __instancecheck__(cls, value: Any) -> bool:
             return isinstance(value, kind)
 
@@ -109,10 +146,11 @@ def _later(kind: Any, by: datetime.timedelta) -> Any:
             return kind(*given, **named)
 
         def __getattr__(cls, name: str) -> Any:
-            found = getattr(kind, name)
-            return (lambda *given, **named: found(*given, **named) + by) if name in _NOW else found
+            if name not in _NOW:
+                return getattr(kind, name)
+            return lambda *zone, **named: kind.fromtimestamp(asked.now(), *zone, *named.values())
 
-    return Ahead(kind.__name__, (), {})
+    return Dated(kind.__name__, (), {})
 
 
 # --- what is kept from call to call ---------------------------------------------------------------------------------
@@ -139,10 +177,6 @@ def kept_state(model: torch.nn.Module) -> dict[str, Any]:
                 if isinstance(value, (*_PLAIN, list, dict, set)) and not name.startswith("__"):
                     _note(found, f"{owner}.{name}", value, _DEPTH, seen)
     return found
-
-
-def _is_steady(module: str) -> bool:
-    return module.partition(".")[0] in _STEADY
 
 
 def _globals(module: str) -> Mapping[str, Any]:
@@ -178,7 +212,7 @@ def _items(value: Any) -> list[tuple[Any, Any]] | None:
 def sources_called(call: Callable[[], Any]) -> tuple[str, ...]:
     """Which clocks and generators outside of tensors a call asks, in order, without repetition; errors pass."""
     found: dict[str, None] = {}
-    python, numpys = random.getstate(), np.random.get_state()
+    states = _states()
 
     def watch(frame: FrameType, event: str, what: Any) -> None:
         if event == "c_call":
@@ -194,9 +228,10 @@ def sources_called(call: Callable[[], Any]) -> tuple[str, ...]:
         call()
     finally:
         sys.setprofile(before)
-    if random.getstate() != python:
+    after = _states()
+    if after[0] != states[0]:
         found["random (Python's generator)"] = None
-    if not all(np.array_equal(a, b) for a, b in zip(np.random.get_state(), numpys, strict=True)):
+    if not _same_states((None, states[1]), (None, after[1])):
         found["numpy.random"] = None
     return tuple(found)
 
