@@ -51,12 +51,12 @@ class Scale:
         return math.log10(max(value, 1e-12)) if self.axis.log else value
 
     def ticks(self) -> list[float]:
-        """About five round values."""
+        """About five round values, none beyond the axis: one that rounding puts there is the end itself."""
         if self.axis.log:
             return _log_ticks(self.low, self.high)
         step = _round_step((self.high - self.low) / 5)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [k * step for k in range(first, last + 1)]
+        return [min(max(k * step, self.low), self.high) for k in range(first, last + 1)]
 
     def text(self, value: float) -> str:
         """A value as the axis writes it."""

@@ -26,16 +26,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from data.calls import Call, Item, Limits
 from data.pool import ChildPool
 from extract.catalog import OTHER
 from extract.failures import BUILD, LIBRARY_ERRORS, failure_kind, first_line, step
+from extract.interpreter_state import PACKAGES
 from schemas.arrow import from_table, to_table
 from schemas.rows import Failure, ModelConfig, ModelRef, Text, content_id, row_key
 
-__all__ = ["failure_kind", "list_file", "list_files"]
+__all__ = ["failure_kind", "left_behind", "list_file", "list_files", "warm_up"]
 
 FILES = "files"
 """Name of the source, and ModelRef.library of its models."""
@@ -49,8 +51,13 @@ HOW = "define passnet_models(), or give a torch.nn.Module class without construc
 class Origin:
     """Where a module's code is."""
 
+    text: str
+    """What the person gave: a path or an import path."""
     module: str
-    """Import name; of a file, its name without ".py"."""
+    """Its name in tables: the import path; of a file, its name without ".py", after the names of folders where two
+    files of a build are called alike."""
+    imported: str
+    """Name under which it is imported."""
     path: Path
     """Its file."""
     root: Path
@@ -79,15 +86,45 @@ def origin_of(text: str) -> Origin:
     if path.suffix == ".py":
         if not path.is_file():
             raise ValueError(f"there is no file {text}: --files takes a Python file or an import path")
-        return Origin(module=path.stem, path=path.resolve(), root=path.resolve().parent)
+        return Origin(
+            text=text, module=path.stem, imported=import_name(path.stem), path=path.resolve(),
+            root=path.resolve().parent,
+        )  # fmt: skip
     parts = text.split(".")
     if not all(part.isidentifier() for part in parts):
         raise ValueError(f"{text!r} is no Python file and no import path: --files takes my_models.py or package.module")
     for root in (Path.cwd(), *map(Path, sys.path)):
         found = _module_file(root, parts)
         if found is not None:
-            return Origin(module=text, path=found.resolve(), root=root.resolve())
+            return Origin(text=text, module=text, imported=text, path=found.resolve(), root=root.resolve())
     raise ValueError(f"no module is called {text!r} in this folder or on Python's path: --files takes its file as well")
+
+
+def import_name(stem: str) -> str:
+    """The name under which a file is imported: its own, but one that no import statement means where that has a dot,
+    which would name a package, or is that of a module of Python."""
+    return f"{stem}-file" if stem in sys.stdlib_module_names else stem.replace(".", "-")
+
+
+def origins_of(texts: Sequence[str]) -> list[Origin]:
+    """The origins of a build, each file once, no two with one name in tables; raises ValueError as `origin_of` does.
+
+    Files that are called alike are told apart by as many names of folders above them as it takes.
+    """
+    origins = list({origin.path: origin for origin in reversed([origin_of(text) for text in texts])}.values())[::-1]
+    depths = [0] * len(origins)
+    while True:
+        names = [_with_folders(origin, depth) for origin, depth in zip(origins, depths, strict=True)]
+        alike = [index for index, name in enumerate(names) if names.count(name) > 1]
+        if not alike:
+            return [replace(origin, module=name) for origin, name in zip(origins, names, strict=True)]
+        for index in alike:
+            depths[index] += 1
+
+
+def _with_folders(origin: Origin, depth: int) -> str:
+    folders = origin.path.parent.parts[-depth:] if depth and origin.text.endswith(".py") else ()
+    return ".".join([*(part.strip("/") for part in folders), origin.module])
 
 
 def _module_file(root: Path, parts: Sequence[str]) -> Path | None:
@@ -99,7 +136,7 @@ def _module_file(root: Path, parts: Sequence[str]) -> Path | None:
 def sources_of(origin: Origin) -> list[Path]:
     """The file of a module and every file below its root that it imports, directly or not, sorted."""
     found = {origin.path}
-    waiting = [(origin.module, origin.path)]
+    waiting = [(origin.imported, origin.path)]
     while waiting:
         module, path = waiting.pop()
         for name in _imported(module, path):
@@ -138,7 +175,7 @@ def absolute(text: str) -> str:
 
 def digest(origins: Sequence[str]) -> str:
     """Content id of the code of all named files and import paths."""
-    return content_id(*(revision_of(origin_of(text)) for text in origins))
+    return content_id(*(revision_of(origin) for origin in origins_of(origins)))
 
 
 def revision_of(origin: Origin) -> str:
@@ -147,14 +184,24 @@ def revision_of(origin: Origin) -> str:
 
 
 # --- listing --------------------------------------------------------------------------------------------------------
-def list_files(origins: Sequence[str]) -> Iterator[ModelRef | Failure]:
+def warm_up() -> None:
+    """Load what every file imports; each file is then listed in a process of its own, which is forked."""
+    importlib.import_module("torch")
+
+
+def left_behind() -> tuple[str, ...]:
+    """Why a process that listed a file lists no other: its code may have changed anything."""
+    return ("the code of a file ran",)
+
+
+def list_files(texts: Sequence[str]) -> Iterator[ModelRef | Failure]:
     """The architectures of all files, by name; a file that raises, hangs or dies gives one Failure."""
     call = Call(stage="models", function="extract.files:list_file", limits=LIMITS)
     with tempfile.TemporaryDirectory() as work, ChildPool(workers=1, work=Path(work) / "files") as pool:
-        for text in origins:
-            row = _ref(origin_of(text), name="", license="")
+        for origin in origins_of(texts):
+            row = _ref(origin, name="", license="")
             with pool.borrow() as child:
-                request = to_table([replace(row, tags=(text,))], ModelRef)
+                request = to_table([replace(row, tags=(origin.text, origin.module))], ModelRef)
                 tables = child.run_item(call, request, Item(key=row_key(row), name=row.name))
             if "ModelRef" in tables:
                 yield from sorted(from_table(tables["ModelRef"], ModelRef), key=lambda found: found.name)
@@ -164,14 +211,16 @@ def list_files(origins: Sequence[str]) -> Iterator[ModelRef | Failure]:
 
 def list_file(row: ModelRef, config: None) -> Iterator[ModelRef]:
     """The architectures of one file, run here: call it in a limited child alone."""
-    origin = origin_of(row.tags[0])
+    text, name = row.tags
+    origin = replace(origin_of(text), module=name)
     module = load(origin)
     for own in models_of(module, origin):
         yield _ref(origin, name=own.name, license=str(getattr(module, "__license__", "")))
 
 
 def _ref(origin: Origin, *, name: str, license: str) -> ModelRef:
-    whole = f"{origin.module}/{name}" if name else origin.path.name
+    is_file = origin.text.endswith(".py")
+    whole = f"{origin.module}/{name}" if name else f"{origin.module}.py" if is_file else origin.module
     revision = revision_of(origin)
     return ModelRef(
         model=content_id(FILES, whole, revision), source=FILES, name=whole, revision=revision, library=FILES,
@@ -187,22 +236,47 @@ def file_config(row: ModelRef) -> str:
 
 # --- running a file -------------------------------------------------------------------------------------------------
 def load(origin: Origin) -> Any:
-    """Run a file and return its module; raises ValueError that names the file if it raises."""
-    if str(origin.root) not in sys.path:
+    """Run a file and return its module; raises ValueError that names the file if it raises.
+
+    It imports what is beside it first, as if it were started alone: call this in a process, or within
+    `extract.isolation.isolated`, that puts back what is imported.
+    """
+    sys.dont_write_bytecode = True  # nothing is left beside a person's files, and no stale code is found there
+    importlib.invalidate_caches()
+    if sys.path[:1] != [str(origin.root)]:
         sys.path.insert(0, str(origin.root))
+    _make_room(origin.root)
     with step(BUILD):
         try:
-            if "." in origin.module:
-                return importlib.import_module(origin.module)
-            spec = importlib.util.spec_from_file_location(origin.module, origin.path)
+            if origin.text == origin.imported:
+                return importlib.import_module(origin.imported)
+            spec = importlib.util.spec_from_file_location(origin.imported, origin.path)
             assert spec is not None and spec.loader is not None
             module = importlib.util.module_from_spec(spec)
-            sys.modules[origin.module] = module
+            sys.modules[origin.imported] = module
             spec.loader.exec_module(module)
             return module
         except (*LIBRARY_ERRORS, SyntaxError) as error:
             problem = f"{type(error).__name__}: {first_line(error)}"
             raise ValueError(f"{origin.path.name} cannot be run: {problem}") from error
+
+
+def _make_room(root: Path) -> None:
+    """Forget modules from elsewhere that have the name of one beside a file, which is the one that its code means.
+
+    Modules of Python and torch stay, as they do where they were loaded first. A folder of code without `__init__.py`
+    stands behind installed packages of its name, but before PassNet's own.
+    """
+    beside = {path.name.partition(".")[0] for path in root.iterdir()} - sys.stdlib_module_names - {"torch", "numpy"}
+    for name, module in list(sys.modules.items()):
+        own = _module_file(root, name.split(".")) if name.partition(".")[0] in beside else None
+        if own is not None and Path(getattr(module, "__file__", None) or "").resolve() != own.resolve():
+            del sys.modules[name]
+    for name in beside.intersection(PACKAGES):
+        if _module_file(root, [name]) is None and any(root.joinpath(name).glob("*.py")):
+            package = ModuleType(name)
+            package.__path__ = [str(root / name)]
+            sys.modules[name] = package
 
 
 def models_of(module: Any, origin: Origin) -> list[Own]:
@@ -258,18 +332,18 @@ def _example(cls: Any) -> Callable[[], Any]:
 
 
 # --- building -------------------------------------------------------------------------------------------------------
-def located(row: ModelConfig, origins: Sequence[str]) -> ModelConfig:
+def located(row: ModelConfig, texts: Sequence[str]) -> ModelConfig:
     """A row of a file that knows where the file is; rows name no folder of a machine.
 
     Raises ValueError if none of the files is the row's, or if it changed since it was listed.
     """
     settings = json.loads(row.config)
-    text = next((text for text in origins if origin_of(text).module == settings["module"]), None)
-    if text is None:
+    origin = next((origin for origin in origins_of(texts) if origin.module == settings["module"]), None)
+    if origin is None:
         raise ValueError(f"{row.name} comes from a file that this build does not have: give it with --files")
-    if revision_of(origin_of(text)) != row.library_version:
-        raise ValueError(f"{text} was changed while the build ran: run the same command again")
-    return replace(row, config=Text(json.dumps({**settings, "from": text})))
+    if revision_of(origin) != row.library_version:
+        raise ValueError(f"{origin.text} was changed while the build ran: run the same command again")
+    return replace(row, config=Text(json.dumps({**settings, "from": origin.text})))
 
 
 def build_file(row: ModelConfig, settings: Mapping[str, Any]) -> Any:

@@ -280,7 +280,7 @@ def _no_more(before: frozenset[Any], now: frozenset[Any]) -> bool:
     return now <= before
 
 
-_STREAMS = ("stdin", "stdout", "stderr", "excepthook", "displayhook", "unraisablehook", "argv")
+_STREAMS = ("stdin", "stdout", "stderr", "excepthook", "displayhook", "unraisablehook", "argv", "dont_write_bytecode")
 
 
 def _restore_streams(value: Sequence[Any]) -> None:

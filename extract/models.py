@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import version
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 from extract.catalog import OTHER, STRATA, Catalog, load_catalog, place
 from extract.files import list_files
 from extract.further_zoos import ZOOS, missing
 from extract.zoos import LICENSES, diffusers_family, diffusers_names, group_of, torchvision_names
-from schemas.rows import Failure, ModelRef, content_id
+from schemas.rows import Failure, ModelRef, Skipped, content_id
 
 SOURCES = ("installed", "hub", "graphs", "files")
 LICENSE = "apache-2.0"
@@ -75,8 +75,8 @@ class ModelsConfig:
             raise ValueError("source files needs a Python file or an import path: --files my_models.py")
 
 
-def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
-    """Yield the chosen models of each source, or why one has no configuration.
+def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure | Skipped]:
+    """Yield the chosen models of each source, or why one has no configuration or is left out.
 
     Raises ValueError if a selection of installed architectures matches nothing, if a listing fails, or if there is no
     folder of samples.
@@ -86,12 +86,36 @@ def list_models(*, config: ModelsConfig) -> Iterator[ModelRef | Failure]:
     if "graphs" in config.sources:
         yield from list_samples(config)
     if "files" in config.sources:
-        yield from islice(list_files(config.files), config.limit)
+        yield from list_own(config)
     if "installed" in config.sources:
         catalog = load_catalog()
         pool = [*list_transformers(catalog), *list_timm(catalog), *list_torchvision(), *list_diffusers(catalog)]
         pool += [row for library in ZOOS for row in list_zoo(library)]
         yield from sorted(pick(pool, config=config, catalog=catalog), key=lambda row: row.name)
+
+
+def list_own(config: ModelsConfig) -> Iterator[ModelRef | Failure | Skipped]:
+    """The architectures of a person's own files: those selected, as many as the limit lets; the others are counted."""
+    found = list(list_files(config.files))
+    rows = [row for row in found if isinstance(row, ModelRef)]
+    yield from (row for row in found if not isinstance(row, ModelRef))
+    chosen, left = chosen_names([row.name for row in rows], config)
+    yield from (row for row in rows if row.name in chosen)
+    yield from (Skipped(item=row.model, reason=left[row.name]) for row in rows if row.name in left)
+
+
+def chosen_names(names: Sequence[str], config: ModelsConfig) -> tuple[set[str], dict[str, str]]:
+    """The names that a selection and then the limit leave, and why each other one is left out.
+
+    Raises ValueError if there are names and a glob fits none of them, where no other source is asked.
+    """
+    if names and config.select and len(config.sources) == 1:
+        refuse_unmatched(names, config.select)
+    selected = [name for name in names if not config.select or any(matches(name, glob) for glob in config.select)]
+    chosen = set(selected[: config.limit])
+    left = dict.fromkeys(set(names) - set(selected), "not selected (--select)")
+    left |= dict.fromkeys(selected[config.limit :], f"over the limit of {config.limit} models (--limit takes more)")
+    return chosen, left
 
 
 # --- pick -----------------------------------------------------------------------------------------------------------
@@ -100,22 +124,27 @@ def matches(name: str, pattern: str) -> bool:
     return any(fnmatchcase(part, pattern) for part in (name, *(() if "/" in pattern else name.split("/"))))
 
 
-def select_models(pool: Sequence[ModelRef], patterns: Sequence[str]) -> list[ModelRef]:
-    """The rows of the pool that fit any glob, in pool order; raises ValueError if a glob fits none."""
-    for pattern in patterns:
-        if not any(matches(row.name, pattern) for row in pool):
-            raise ValueError(
-                f"no model is named {pattern!r}{_suggestion(pool, pattern)}; a selection is a glob on names"
-                f"{missing(pattern)}"
-            )
+def select_models(pool: Sequence[ModelRef], patterns: Sequence[str], *, strict: bool = True) -> list[ModelRef]:
+    """The rows of the pool that fit any glob, in pool order; raises ValueError if a glob fits none (if strict)."""
+    refuse_unmatched([row.name for row in pool], patterns if strict else ())
     return [row for row in pool if any(matches(row.name, pattern) for pattern in patterns)]
 
 
-def _suggestion(pool: Sequence[ModelRef], pattern: str) -> str:
+def refuse_unmatched(names: Sequence[str], patterns: Sequence[str]) -> None:
+    """Raise ValueError that names close ones if a glob fits no name."""
+    for pattern in patterns:
+        if not any(matches(name, pattern) for name in names):
+            raise ValueError(
+                f"no model is named {pattern!r}{_suggestion(names, pattern)}; a selection is a glob on names"
+                f"{missing(pattern)}"
+            )
+
+
+def _suggestion(names: Sequence[str], pattern: str) -> str:
     wanted = pattern.strip("*").lower()
     known: dict[str, str] = {}
-    for row in pool:
-        for part in (row.name, *row.name.split("/")):
+    for name in names:
+        for part in (name, *name.split("/")):
             known.setdefault(part.lower(), part)
     close = difflib.get_close_matches(wanted, known, n=3, cutoff=0.6)
     return f" (close: {', '.join(known[name] for name in close)})" if close else ""
@@ -123,7 +152,8 @@ def _suggestion(pool: Sequence[ModelRef], pattern: str) -> str:
 
 def pick(pool: Sequence[ModelRef], *, config: ModelsConfig, catalog: Catalog) -> list[ModelRef]:
     """At most `limit` rows, round robin over the strata; models of no stratum come last."""
-    rows = select_models(pool, config.select) if config.select else list(pool)
+    is_alone = len(config.sources) == 1  # a glob may be meant for the models of another source
+    rows = select_models(pool, config.select, strict=is_alone) if config.select else list(pool)
     queues = [_queue(rows, stratum, config.seed, catalog.defaults) for stratum in STRATA]
     spread = [row for turn in zip_longest(*queues) for row in turn if row is not None]
     return [*spread, *_queue(rows, OTHER, config.seed, catalog.defaults)][: config.limit]
@@ -155,13 +185,16 @@ def list_hub(config: ModelsConfig) -> Iterator[ModelRef | Failure]:
             yield row.ref if isinstance(row, HubModel) else row
 
 
-def list_samples(config: ModelsConfig) -> Iterator[ModelRef]:
-    """One row a sample folder, by path; its revision is the digest of its files."""
+def list_samples(config: ModelsConfig) -> Iterator[ModelRef | Skipped]:
+    """One row a sample folder, by path; its revision is the digest of its files. Those left out are counted."""
     from extract.samples import find_samples
 
     root = Path(config.samples)
-    for folder in islice(find_samples(root), config.limit):
-        name = folder.relative_to(root).as_posix()
+    names = [folder.relative_to(root).as_posix() for folder in find_samples(root)]
+    chosen, left = chosen_names(names, config)
+    yield from (Skipped(item=name, reason=left[name]) for name in names if name in left)
+    for name in (name for name in names if name in chosen):
+        folder = root / name
         files = sorted(path for path in folder.iterdir() if path.is_file())
         revision = content_id(*(f"{path.name}\n{path.read_bytes().hex()}" for path in files))
         yield ModelRef(

@@ -143,7 +143,8 @@ class Runner:
         return sorted(found, key=lambda record: record.file)
 
     def plan(self, stage: Stage) -> list[Shard]:
-        """The shards of a stage: one for a table stage, else runs of `shard_rows` consecutive input rows."""
+        """The shards of a stage: one for a table stage, else runs of `shard_rows` consecutive input rows; one without
+        rows where there is no input row, so that the tables of the stage exist and are empty."""
         whole = [
             Slice(file=record.file, digest=record.digest, start=0, stop=record.rows)
             for table in stage.reads
@@ -151,7 +152,7 @@ class Runner:
         ]
         if stage.scope == "table":
             return [Shard(index=0, slices=tuple(whole))]
-        return [Shard(index=i, slices=s) for i, s in enumerate(_cut(whole, stage.shard_rows))]
+        return [Shard(index=i, slices=s) for i, s in enumerate(_cut(whole, stage.shard_rows) or [()])]
 
     def fingerprint(self, stage: Stage, shard: Shard) -> dict[str, Any]:
         """Everything that decides a shard's bytes; a shard whose manifest holds the same is not run again."""

@@ -1,15 +1,25 @@
 """Tiers: `-m plain` imports no file of another tier (so no torch), and GPU tests are skipped where there is no GPU.
 
-Examples of hypothesis have no deadline: machines are shared.
+Examples of hypothesis are the same in every run, need no database and have no deadline: the gate depends on no luck and
+on no other load. `--hypothesis-profile random` draws others (`benchmarks.random_properties`), whose finds become
+explicit examples. `--shuffle SEED` runs test files, and the tests of each, in another order.
 """
 
+import random
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("passnet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("passnet")
+SLOW = [HealthCheck.too_slow]
+settings.register_profile("gate", derandomize=True, database=None, deadline=None, suppress_health_check=SLOW)
+settings.register_profile("random", database=None, deadline=None, suppress_health_check=SLOW, max_examples=1000)
+settings.load_profile("gate")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --shuffle."""
+    parser.addoption("--shuffle", metavar="SEED", help="run the tests in an order drawn from this seed")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -19,8 +29,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests on a machine without one."""
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Shuffle the tests where that is asked for; skip GPU tests on a machine without one."""
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        drawn = random.Random(seed)
+        places = {path: drawn.random() for path in dict.fromkeys(str(item.path) for item in items)}
+        items.sort(key=lambda item: (places[str(item.path)], drawn.random()))
     wanted = [item for item in items if item.get_closest_marker("gpu")]
     if not wanted:
         return
