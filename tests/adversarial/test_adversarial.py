@@ -52,7 +52,7 @@ def test_results_without_a_layer_are_never_stored(harness, tmp_path):
 
 def test_there_are_attacks_and_controls_enough():
     controls = [case for case in CASES if not case.layer]
-    assert len(controls) >= 14 and len(CASES) - len(controls) >= 75
+    assert len(controls) >= 40 and len(CASES) - len(controls) >= 75
     for case in CASES:
         assert bool(case.layer) == (case.verdict != "PASSED") and Verdict(case.verdict)
         assert set(case.beside) | set(case.off) <= set(LAYERS), case.name
