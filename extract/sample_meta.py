@@ -240,7 +240,7 @@ def _one_value(meta: TensorMeta) -> bool | int | float | None:
         value = low
     elif math.prod(meta.shape) == 1 and (deviation is None or not _finite(deviation) or deviation <= 0):
         value = mean
-    if not isinstance(value, bool | int | float) or not _finite(float(value)) or not _fits(value, meta.dtype):
+    if not isinstance(value, bool | int | float) or value != value or not _fits(value, meta.dtype):
         return None
     if meta.dtype.startswith(("float", "bfloat", "complex")):
         return float(value)

@@ -96,6 +96,8 @@ def test_a_constant_of_a_number_is_read_whether_the_number_is_known_or_not(body,
         ({"mean": 0.0, "std": 0.0}, 0.0),
         ({"mean": None, "std": None, "min_val": 0.5, "max_val": 0.5}, 0.5),
         ({"mean": None, "std": None, "data": [0.1]}, 0.1),
+        ({"mean": -3.4028234663852886e38, "std": 0.0, "dtype": "torch.float32"}, torch.finfo(torch.float32).min),
+        ({"mean": -3.4028234663852886e38, "std": None}, -3.4028234663852886e38),
         ({"mean": 3.0, "std": 0.0, "dtype": "torch.int64"}, 3),
         ({"mean": 7, "std": None, "dtype": "torch.int32"}, 7),
         ({"mean": None, "std": None, "min_val": 5, "max_val": 5, "dtype": "torch.int64"}, 5),
@@ -180,6 +182,25 @@ def test_a_parameter_of_one_zero_stays_no_zero(tmp_path: Path):
 )  # fmt: skip
 def test_code_means_what_python_makes_of_it(body: str, tmp_path: Path):
     assert_computes_what_python_computes(written(tmp_path / "s", body, SCALE))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "body", "wanted"),
+    [
+        ("s77: torch.SymInt, s27: torch.SymInt, L_x_: torch.Tensor", "torch.zeros(s77, s27) + L_x_", [2, 8]),
+        ("s0: torch.SymInt, L_x_: torch.Tensor", "L_x_[:, :s0] + torch.zeros(1, s0)", [2]),
+        ("s0: torch.SymInt, L_x_: torch.Tensor", "L_x_ + torch.zeros(2, s0)", [8]),
+        ("L_a: torch.SymInt, L_x_: torch.Tensor, L_b: torch.SymInt", "torch.zeros(L_a, L_b) + L_x_", [2, 8]),
+        ("L_x_: torch.Tensor, L_a: torch.SymInt", "L_x_ * L_a", [4]),
+    ],
+)
+def test_symbols_stand_for_the_sizes_of_the_tensor_that_follows(arguments, body, wanted, tmp_path: Path):
+    folder = written(tmp_path / "s", f"return {body}")
+    path = folder / "model.py"
+    path.write_text(path.read_text().replace("L_x_: torch.Tensor", arguments, 1))
+    graph = assert_computes_what_python_computes(folder)
+    found = [json.loads(init)["value"] for init in graph.inits if json.loads(init)["kind"] == "scalar"]
+    assert found == wanted
 
 
 def test_imports_by_other_names_are_followed(tmp_path: Path):
