@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.canonical import nested_form
-from schemas.forms import storage_classes, tokens_of
+from schemas.forms import exchangeable, storage_classes, tokens_of
 from schemas.graph import Graph
 
 
@@ -33,13 +33,14 @@ def as_networkx(graph: Graph) -> Any:
     import networkx
 
     tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs))
+    unordered = exchangeable(graph, tokens)
     chain = [index for index, token in enumerate(tokens) if token.effect is not None]
     live = {len(graph.nodes) - 1, *chain}
     for index in range(len(graph.nodes) - 1, -1, -1):
         if index in live:
             live.update(graph.nodes[index].inputs)
     found = networkx.MultiDiGraph()
-    before = _writes_before(graph, tokens, sorted(live))
+    before = _writes_before(graph, tokens, unordered, sorted(live))
     for index in sorted(live):
         place = chain.index(index) if index in chain else -1
         found.add_node(index, label=(tokens[index].records[0], place, before[index]))
@@ -47,11 +48,11 @@ def as_networkx(graph: Graph) -> Any:
         order = tokens[index].operand_order or range(len(graph.nodes[index].inputs))
         for place, operand in enumerate(order):
             source = graph.nodes[index].inputs[operand]
-            found.add_edge(source, index, place=-1 if tokens[index].commutative else place)
+            found.add_edge(source, index, place=-1 if unordered[index] else place)
     return found
 
 
-def _writes_before(graph: Graph, tokens: Any, live: list[int]) -> dict[int, tuple[Any, ...]]:
+def _writes_before(graph: Graph, tokens: Any, unordered: list[bool], live: list[int]) -> dict[int, tuple[Any, ...]]:
     """For every node how often what it reads was written before, operand by operand, and the scopes entered."""
     classes = storage_classes(graph, tokens, live)
     count: dict[int, int] = {}
@@ -59,7 +60,7 @@ def _writes_before(graph: Graph, tokens: Any, live: list[int]) -> dict[int, tupl
     for index in live:
         seen = [count.get(classes[kid], 0) for kid in graph.nodes[index].inputs]
         found[index] = (
-            tuple(sorted(seen) if tokens[index].commutative else seen),
+            tuple(sorted(seen) if unordered[index] else seen),
             scopes if graph.nodes[index].is_call else 0,
         )
         effect = tokens[index].effect

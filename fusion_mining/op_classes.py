@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 from schemas import values
 from schemas.canonical import nested_form
-from schemas.effects import MUTATE, SCOPE
-from schemas.forms import Token, storage_classes, tokens_of
+from schemas.effects import MUTATE
+from schemas.forms import Token, in_open_scopes, storage_classes, tokens_of
 from schemas.graph import SCALAR_DTYPES, Graph, Node
 from schemas.roles import spell
-from schemas.values import Value
 
 CLASSES: dict[str, str] = {
     "pointwise": "add sub mul div pow neg abs exp exp2 expm1 log log1p log2 sqrt rsqrt reciprocal square sin cos tan "
@@ -127,12 +126,9 @@ def classes_of(graph: Graph, tokens: Sequence[Token] | None = None) -> list[str]
     tokens = tokens_of(graph, tuple(nested_form(text) for text in graph.subgraphs)) if tokens is None else tokens
     known: dict[object, str] = {}
     found: list[str] = []
-    open_scopes: list[int] = []
-    for index, (node, token) in enumerate(zip(graph.nodes, tokens, strict=True)):
-        if token.effect is not None and token.effect.kind == SCOPE:
-            _follow_scope(open_scopes, index, node, values.loads(node.attrs))
+    for node, token, scoped in zip(graph.nodes, tokens, in_open_scopes(graph, tokens), strict=True):
         cls = _class_among(known, node, token, graph) if node.is_call else ""
-        found.append("opaque" if stands_alone(cls) and open_scopes else cls)
+        found.append("opaque" if stands_alone(cls) and scoped else cls)
     for index in _touches_written(graph, tokens):
         found[index] = "effect" if stands_alone(found[index]) else found[index]
     return found
@@ -146,16 +142,3 @@ def _touches_written(graph: Graph, tokens: Sequence[Token]) -> list[int]:
     classes = storage_classes(graph, tokens, range(len(graph.nodes)))
     written = {classes[k] for k in writes}
     return [i for i, node in enumerate(graph.nodes) if any(classes[k] in written for k in (i, *node.inputs))]
-
-
-def _follow_scope(open_scopes: list[int], index: int, node: Node, attrs: Value) -> None:
-    """Keep the list of open scopes that change what a call computes."""
-    name = node.target.rpartition(".")[2]
-    if name.endswith("_increment_nesting") or (
-        name == "_enter_autocast" and (len(attrs["args"]) < 3 or attrs["args"][2] is not False)
-    ):
-        open_scopes.append(index)
-    elif name.endswith("_decrement_nesting") and open_scopes:
-        open_scopes.pop()
-    elif name == "_exit_autocast" and node.inputs and node.inputs[0] in open_scopes:
-        open_scopes.remove(node.inputs[0])

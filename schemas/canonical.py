@@ -15,9 +15,11 @@ placeholder order, initialisers, metadata. Kept at every level: the place of an 
 mutable storage an operand is read at, and the number of scope changes before a call.
 
 **Freedom.** Operands of commutative ops (and outputs of pieces) have no order; `schemas.numbering` decides it, at
-each level from what that level shows. If the bounded search at the exact level gives up, `capped` is set and the exact
-key may differ between isomorphic graphs: never the other way round. Where it gives up at a coarser level, that level
-takes the order of the finer one: its key may then split what it should join, and equal stays equal at later levels.
+each level from what that level shows. The exact form keeps the order where bits or strides follow it
+(`schemas.layout`): coarser ones show neither. If the bounded search at the exact level gives up, `capped` is set and
+the exact key may differ between isomorphic graphs: never the other way round. Where it gives up at a coarser level,
+that level takes the order of the finer one: its key may then split what it should join, and equal stays equal at later
+levels.
 
 **Body.** The exact form with the sinks for outputs (what no live call reads, in the order of the outputs) and without
 the structure they are returned in.
@@ -79,20 +81,17 @@ class Canonical:
     @cached_property
     def forms(self) -> tuple[bytes, ...]:
         """The form at every level."""
-        found, numbering = [self.blob], self._numbering
-        lines = None
+        found, numbering, settled = [self.blob], self._numbering, self._settled
+        prepared, lines = self._prepared.coarse, None
+        if prepared is not self._prepared:
+            once = number_once(prepared)
+            numbering, settled = once or numbering, once is not None
         for level in range(1, len(LEVELS)):
-            if not self._settled:
-                numbering, lines = self._at(level, numbering), None
-            lines = lines or _Lines(self._prepared, numbering)
+            if not settled:
+                numbering, lines = _at(prepared, level, numbering), None
+            lines = lines or _Lines(prepared, numbering)
             found.append(lines.form(level))
         return tuple(found)
-
-    def _at(self, level: int, finer: Numbering) -> Numbering:
-        try:
-            return number_at(self._prepared, level, lambda found: _Lines(self._prepared, found).form(level))
-        except TooManyTies:
-            return finer
 
     @cached_property
     def body(self) -> str:
@@ -196,6 +195,14 @@ class _Lines:
 def _joined(name: str, records: list[bytes], wires: list[bytes]) -> bytes:
     head = f"passnet {name} {TABLE_VERSION}".encode()
     return head + b"".join(chain.from_iterable(zip(records, wires, strict=True)))
+
+
+def _at(prepared: Prepared, level: int, finer: Numbering) -> Numbering:
+    """The numbering at a coarser level; the finer one where the search is cut short."""
+    try:
+        return number_at(prepared, level, lambda found: _Lines(prepared, found).form(level))
+    except TooManyTies:
+        return finer
 
 
 def _exact(prepared: Prepared, form: Callable[[_Lines], bytes]) -> tuple[Numbering, bool, bool]:

@@ -30,7 +30,7 @@ class Colours:
         found = self._cones.setdefault(level, {})
         if root in found:
             return found[root]
-        tokens, kids = self.prepared.tokens, self.prepared.kids
+        tokens, kids, paired = self.prepared.tokens, self.prepared.kids, self.prepared.paired
         own = self._own(level) if level in (1, 2) else None
         stack = [root]
         while stack:
@@ -42,7 +42,7 @@ class Colours:
             stack.pop()
             if index not in found:
                 below = [found[kid] for kid in kids[index]]
-                if tokens[index].commutative:
+                if paired[index]:
                     below.sort()
                 record = tokens[index].records[level] if own is None else own[index]
                 found[index] = _digest(record + b"".join(below))
@@ -69,7 +69,7 @@ class Colours:
         return found or 0
 
     def _walk(self, level: int, a: int, b: int, *, uses: bool = False) -> int | None:
-        tokens, kids = self.prepared.tokens, self.prepared.kids
+        tokens, kids, paired = self.prepared.tokens, self.prepared.kids, self.prepared.paired
         seen, stack = set[tuple[int, int]](), [(a, b)]
         while stack:
             pair = p, q = stack.pop()
@@ -83,9 +83,9 @@ class Colours:
                 x, y = self._uses(level, p), self._uses(level, q)
             if x != y or len(kids[p]) != len(kids[q]):
                 return -1 if (x, len(kids[p])) < (y, len(kids[q])) else 1
-            if tokens[p].commutative and sorted(kids[p]) == sorted(kids[q]):
+            if paired[p] and sorted(kids[p]) == sorted(kids[q]):
                 continue
-            if tokens[p].commutative or len(seen) > _WALK_LIMIT:
+            if paired[p] or len(seen) > _WALK_LIMIT:
                 return None
             stack.extend(zip(reversed(kids[p]), reversed(kids[q]), strict=True))
         return 0
@@ -130,7 +130,7 @@ class Colours:
         return {size: _digest(b"".join(sorted(found))) for size, found in places.items()}
 
     def _has_order(self, index: int) -> bool:
-        return not (self.prepared.tokens[index].commutative or (index == self.output and self.prepared.free))
+        return not (self.prepared.paired[index] or (index == self.output and self.prepared.free))
 
     def _edges(self, index: int) -> list[tuple[int, bytes]]:
         """The operands of a node, each with its place (if it has one) and the version it is read at."""

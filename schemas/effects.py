@@ -1,7 +1,8 @@
 """Which calls do more than return a value, and where reads stand between the writes.
 
-Is: `effect_of(target, attrs)` over canonical spellings (`schemas.roles.spell`), and `versions(...)`.
-Reads and writes nothing; no torch.
+Is: `effect_of(target, attrs)` over canonical spellings (`schemas.roles.spell`), `decided_by(target)`, and
+`alias_classes(...)`. What a call does comes from the reviewed functions (`schemas.reviewed`), then from the op table,
+which is made from torch's schemas (`schemas.ops`). Reads and writes nothing else; no torch.
 
 | effect  | example                                  | what must not move                                   |
 |---------|------------------------------------------|------------------------------------------------------|
@@ -10,20 +11,28 @@ Reads and writes nothing; no torch.
 | check   | _assert_async, _check                    | other effects                                        |
 | scope   | _set_grad_enabled, _enter_autocast, vmap | other effects; every call                            |
 
-Effects form one chain in the order of the graph. Soundness of reads: values are grouped into *alias classes* by
-union over every call that is not known to return fresh memory (views, unknown calls, in-place results), so two
-values of different classes never share storage. A read's *version* is the number of writes to its class before it:
-moving a read across a write that it could see changes its version, hence the form. The rule is conservative: forms
-of graphs that mutate can differ although their meaning is equal, never the other way round.
+Effects form one chain in the order of the graph. What neither table knows (a custom op, a method of no tensor) is taken
+to draw from the generator and to write all its operands, and to open a scope if it is one of functorch's or torch._C's.
+
+Soundness of reads: values are grouped into *alias classes* by union over every call that is not known to return fresh
+memory (views, unknown calls, in-place results), so two values of different classes never share storage. A read's
+*version* is the number of writes to its class before it: moving a read across a write that it could see changes its
+version, hence the form. The rule is conservative: forms of graphs that mutate can differ although their meaning is
+equal, never the other way round.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from schemas import values
+from schemas.ops import Op, Place, op_named
+from schemas.reviewed import INPLACE_PARAMETER, Reviewed, Where, reviewed
 from schemas.roles import short_name
 from schemas.values import Value
 
+__all__ = ["CHECK", "INPLACE_PARAMETER", "MUTATE", "RANDOM", "SCOPE", "Effect", "alias_classes", "decided_by",
+           "effect_of", "row_of", "shared_operands"]  # fmt: skip
 MUTATE, RANDOM, CHECK, SCOPE = "mutate", "random", "check", "scope"
 
 
@@ -35,47 +44,64 @@ class Effect:
     """mutate, random, check or scope."""
     writes: tuple[int, ...] = ()
     """Operand numbers whose storage it may write."""
+    is_random: bool = False
+    """Whether it draws from the generator, whatever else it does."""
 
 
-_INPLACE_OPERATORS = frozenset(
-    f"operator.{name}"
-    for name in "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift imatmul iconcat setitem "
-    "delitem".split()
+HARMLESS_SCOPES = frozenset(
+    "_set_grad_enabled set_grad_enabled lazy_load_decompositions _enter_inference_mode _exit_inference_mode "
+    "_set_autograd_fallback_mode _autograd_init _saved_tensors_hooks_enable _saved_tensors_hooks_disable".split()
 )
-_PURE_DESPITE_UNDERSCORE = frozenset({"and_", "or_", "not_", "is_"})
-_SCOPES = frozenset(
-    "_set_grad_enabled set_grad_enabled _enter_autocast _exit_autocast _vmap_increment_nesting _vmap_decrement_nesting "
-    "lazy_load_decompositions _enter_inference_mode _exit_inference_mode _set_autograd_fallback_mode _autograd_init "
-    "_saved_tensors_hooks_enable _saved_tensors_hooks_disable _jvp_increment_nesting _jvp_decrement_nesting "
-    "_grad_increment_nesting _grad_decrement_nesting".split()
-)
+"""Scopes that change what is recorded for gradients, not what is computed."""
 _CHECKS = frozenset(
     "_assert _assert_async _assert_scalar _assert_tensor_metadata _check _check_is_size sym_constrain_range "
-    "sym_constrain_range_for_size _log_api_usage_once".split()
+    "sym_constrain_range_for_size _functional_assert_async _functional_assert_scalar _functional_sym_constrain_range "
+    "_functional_sym_constrain_range_for_size _log_api_usage_once".split()
 )
-_RANDOM = frozenset(
-    "rand randn randint randperm rand_like randn_like randint_like bernoulli multinomial normal poisson binomial "
-    "native_dropout gumbel_softmax".split()
+_SCOPES = HARMLESS_SCOPES | frozenset(
+    "_enter_autocast _exit_autocast _vmap_increment_nesting _vmap_decrement_nesting _jvp_increment_nesting "
+    "_jvp_decrement_nesting _grad_increment_nesting _grad_decrement_nesting".split()
 )
-_TRAINING: dict[str, tuple[int, bool]] = {
-    **dict.fromkeys(
-        "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split(), (2, True)
-    ),
-    "rrelu": (3, False),
-}
-"""Random only in training: op -> (position of `training`, its default)."""
-INPLACE_PARAMETER = {
-    "relu": 1, "relu6": 1, "silu": 1, "mish": 1, "selu": 1, "hardswish": 1, "hardsigmoid": 1, "leaky_relu": 2, "elu": 2,
-    "celu": 2, "hardtanh": 3, "threshold": 3, "dropout": 3, "dropout1d": 3, "dropout2d": 3, "dropout3d": 3,
-    "alpha_dropout": 3, "feature_alpha_dropout": 3, "rrelu": 4,
-}  # fmt: skip
-"""Functions with a positional `inplace` parameter."""
-_KNOWN_OPERATOR_SPACES = ("torch.ops.aten.", "torch.ops.prims.", "torch.ops.higher_order.")
+_PREFIXES = {"torch": "", "torch.special": "special_", "torch.linalg": "linalg_", "torch.fft": "fft_"}
+"""Namespace -> prefix of its functions in the op table."""
+_MACHINERY = ("torch._C", "torch._functorch", "torch.amp")
+SCHEMA, REVIEWED, UNKNOWN = "schema", "reviewed", "unknown"
 
 
-def _parameter(attrs: Value, position: int, name: str, default: Value) -> Value:
+# --- the row of a target --------------------------------------------------------------------------------------------
+@cache
+def row_of(target: str) -> Reviewed | Op | None:
+    """What the tables say of a canonical target; None for nothing."""
+    space, _, name = target.rpartition(".")
+    if target.startswith("torch.ops."):
+        space, name = (*target.removeprefix("torch.ops.").split(".", 2), "")[:2]
+        if space == "aten":
+            return reviewed(f"torch.{name}") or reviewed(f"torch.Tensor.{name}") or op_named(name)
+        return reviewed(target) or op_named(f"{space}.{name}")
+    found = reviewed(target)
+    if found is not None:
+        return found
+    if space == "torch.nn.functional":
+        return op_named(name) if name.endswith("_") else None
+    if space in ("torch.Tensor", "torch._C._nn"):
+        return reviewed(f"torch.{name}") or op_named(name)
+    return op_named(_PREFIXES[space] + name) if space in _PREFIXES else None
+
+
+def decided_by(target: str) -> str:
+    """How the effects of a canonical target were decided: by its schema, by review, or not at all."""
+    if short_name(target) in _SCOPES | _CHECKS:
+        return REVIEWED
+    row = row_of(target)
+    return UNKNOWN if row is None else SCHEMA if isinstance(row, Op) else REVIEWED
+
+
+# --- effects --------------------------------------------------------------------------------------------------------
+def _parameter(attrs: Value, place: Place, default: Value) -> Value:
     args = attrs["args"]
-    return args[position] if position < len(args) else attrs["kwargs"].get(name, default)
+    if place.index is not None and place.index < len(args):
+        return args[place.index]
+    return attrs["kwargs"].get(place.name, default)
 
 
 def _operands(value: Value) -> tuple[int, ...]:
@@ -86,80 +112,66 @@ def _all_operands(attrs: Value) -> tuple[int, ...]:
     return _operands([attrs["args"], list(attrs["kwargs"].values())])
 
 
-def _is_random(name: str, attrs: Value) -> bool:
-    if name in _RANDOM:
-        return True
-    if name in _TRAINING:
-        position, default = _TRAINING[name]
-        return _parameter(attrs, position, "training", default) is not False
-    if name == "scaled_dot_product_attention":
-        return _parameter(attrs, 4, "dropout_p", {"float": "0.0"}) not in ({"float": "0.0"}, 0)
-    return False
+def _of_places(attrs: Value, places: Iterable[Place]) -> tuple[int, ...]:
+    """The operands given for some parameters; `self` is what is given first, under whatever name."""
+    found = [_parameter(attrs, place, None) for place in places]
+    if not attrs["args"] and any(place.index == 0 for place in places):
+        found += list(attrs["kwargs"].values())[:1]
+    return _operands(found)
 
 
-def _written(target: str, name: str, attrs: Value) -> tuple[int, ...]:
+def _holds(attrs: Value, where: Where | None) -> bool:
+    return where is None or where.holds(_parameter(attrs, where.place, where.default))
+
+
+def _written(row: Reviewed | Op, attrs: Value) -> tuple[int, ...]:
     """Operand numbers that a call may write."""
-    first = attrs["args"][0] if attrs["args"] else next(iter(attrs["kwargs"].values()), None)
-    in_place_name = name.endswith("_") and not name.endswith("__") and name not in _PURE_DESPITE_UNDERSCORE
-    position = INPLACE_PARAMETER.get(name)
-    flag = attrs["kwargs"].get("inplace") if position is None else _parameter(attrs, position, "inplace", False)
-    if target in _INPLACE_OPERATORS or in_place_name or flag not in (None, False):
-        return _operands(first)
-    if "out" in attrs["kwargs"]:
-        return _operands(attrs["kwargs"]["out"])
-    if name in ("batch_norm", "instance_norm") and _parameter(attrs, 5, "training", False) is not False:
-        statistics = [_parameter(attrs, k, key, None) for k, key in ((1, "running_mean"), (2, "running_var"))]
-        return _operands(statistics)
-    return ()
+    out = _operands(attrs["kwargs"].get("out"))
+    if isinstance(row, Op):
+        return tuple(dict.fromkeys((*_of_places(attrs, row.writes), *out)))
+    return tuple(dict.fromkeys((*_of_places(attrs, [w.place for w in row.writes if _holds(attrs, w.where)]), *out)))
+
+
+def _is_random(row: Reviewed | Op, attrs: Value) -> bool:
+    if isinstance(row, Op):
+        return row.is_random
+    return row.random is not None and all(_holds(attrs, where) for where in row.random)
 
 
 def effect_of(target: str, attrs: Value, *, nested_effects: bool = False) -> Effect | None:
     """The effect of a call in canonical spelling, or None for a pure one.
 
-    `nested_effects` says that a nested graph among the operands has effects. A custom op is assumed to write all its
-    operands, since its schema is not known here.
+    `nested_effects` says that a nested graph among the operands has effects.
     """
+    if nested_effects:
+        return Effect(MUTATE, _all_operands(attrs), is_random=True)
     name = short_name(target)
-    custom = target.startswith("torch.ops.") and not target.startswith(_KNOWN_OPERATOR_SPACES)
-    if custom or nested_effects:
-        return Effect(MUTATE, _all_operands(attrs))
     if name in _SCOPES:
         return Effect(SCOPE)
     if name in _CHECKS:
         return Effect(CHECK)
-    written = _written(target, name, attrs)
+    row = row_of(target)
+    if row is None:
+        return Effect(SCOPE if target.startswith(_MACHINERY) else MUTATE, _all_operands(attrs), is_random=True)
+    written, is_random = _written(row, attrs), _is_random(row, attrs)
     if written:
-        return Effect(MUTATE, written)
-    return Effect(RANDOM) if _is_random(name, attrs) else None
+        return Effect(MUTATE, written, is_random=is_random)
+    return Effect(RANDOM, is_random=True) if is_random else None
 
 
-_FRESH = frozenset(
-    f"torch.{name}"
-    for name in "add sub mul div matmul bmm pow neg abs exp log sqrt rsqrt sin cos tanh sigmoid relu erf reciprocal "
-    "square clamp softmax log_softmax sum mean amax amin eq ne lt le gt ge masked_fill cumsum argmax argmin floor ceil "
-    "round sign bitwise_and bitwise_or bitwise_xor bitwise_not logical_and logical_or logical_xor logical_not "
-    "index_select gather tril triu flip roll var std maximum minimum isnan isinf floor_divide remainder conv1d conv2d "
-    "conv3d conv_transpose1d conv_transpose2d addmm baddbmm cat stack where zeros ones empty full arange zeros_like "
-    "ones_like full_like empty_like linspace eye layer_norm group_norm outer min max rand randn".split()
-) | frozenset(
-    f"torch.nn.functional.{name}"
-    for name in "linear embedding layer_norm rms_norm group_norm batch_norm gelu silu softmax log_softmax softplus elu "
-    "leaky_relu hardtanh hardswish hardsigmoid relu6 mish glu scaled_dot_product_attention max_pool2d avg_pool2d "
-    "adaptive_avg_pool2d interpolate pad one_hot normalize conv1d conv2d".split()
-)
-"""Calls known to return memory of their own (when not in place)."""
-
-
-def shared_operands(target: str, effect: Effect | None, *, tensor: bool) -> tuple[int, ...] | None:
+# --- sharing --------------------------------------------------------------------------------------------------------
+def shared_operands(target: str, attrs: Value, effect: Effect | None, *, tensor: bool) -> tuple[int, ...] | None:
     """Operand numbers whose storage the result of a call in canonical spelling may share; None for all.
 
-    An in-place call that yields one tensor yields the one it wrote.
+    What a call writes counts as shared, so that an in-place call and the tensor that it wrote are of one class.
     """
-    if effect is None:
-        return () if target in _FRESH else None
-    if effect.kind in (CHECK, SCOPE):
-        return ()
-    return effect.writes if effect.kind == MUTATE and tensor else None
+    if effect is not None and effect.kind in (CHECK, SCOPE):
+        return () if not effect.writes else None
+    row = row_of(target)
+    written = effect.writes if effect is not None else ()
+    if isinstance(row, Op) and row.shares is not None:
+        return tuple(dict.fromkeys((*_of_places(attrs, row.shares), *written)))
+    return written if isinstance(row, Reviewed) and row.is_fresh and tensor else None
 
 
 def alias_classes(shared: Sequence[Sequence[int]]) -> list[int]:

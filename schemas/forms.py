@@ -25,7 +25,8 @@ import xxhash
 from schemas import effects, roles, values
 from schemas.effects import Effect
 from schemas.graph import CONSTANT, OUTPUT, PLACEHOLDER, SCALAR_DTYPES, SUBGRAPH, Graph, Node, TensorSpec
-from schemas.roles import FIXED_SIZES, HOLE
+from schemas.layout import commutes
+from schemas.roles import DIVISION, FIXED_SIZES, HOLE
 from schemas.values import Value
 
 LEVELS = ("exact", "shape_free", "dtype_free", "structure", "topology")
@@ -43,7 +44,7 @@ class Token:
     operand_order: tuple[int, ...] | None
     """Operand numbers in order of appearance in the canonical spelling; None for 0, 1, 2 ..."""
     commutative: bool
-    """Whether the two operands may be swapped."""
+    """Whether the op has two operands that may be swapped, as far as one can say without their specs."""
     effect: Effect | None
     """What the node does besides returning a value."""
     shares: tuple[int, ...] | None
@@ -154,11 +155,14 @@ def _listed(attrs: Value) -> Value:
     return [attrs["args"], [[key, item] for key, item in attrs["kwargs"].items()]]
 
 
-def _call(node: Node, forms: tuple[NestedForm, ...], reads_effects: bool) -> Token:
+def _call(node: Node, forms: tuple[NestedForm, ...], reads_effects: bool, *, reflected: bool = False) -> Token:
     tensor = len(node.outputs) == 1 and node.outputs[0].dtype not in SCALAR_DTYPES
-    raw = values.loads(node.attrs)
-    target, spelled = (OUTPUT, raw) if node.op == OUTPUT else roles.spell(node.op, node.target, raw, tensor=tensor)
-    effect = effects.effect_of(target, spelled, nested_effects=reads_effects)
+    raw, is_output = values.loads(node.attrs), node.op == OUTPUT
+    target, spelled = (OUTPUT, raw)
+    if not is_output:
+        target, spelled = roles.spell(node.op, node.target, raw, tensor=tensor and not reflected)
+    effect = None if is_output else effects.effect_of(target, spelled, nested_effects=reads_effects)
+    shares = () if is_output else effects.shared_operands(target, spelled, effect, tensor=tensor)
     attrs, order = _renumber(spelled)
     marked, marks = roles.mark_sizes(target, attrs)
     sizes = list(marks)
@@ -175,22 +179,33 @@ def _call(node: Node, forms: tuple[NestedForm, ...], reads_effects: bool) -> Tok
     return Token(
         records=_lines((a, b, c, d, [target])), sizes=tuple(sizes), operand_order=order,
         commutative=order is None and roles.is_commutative(target, attrs), effect=effect,
-        shares=effects.shared_operands(target, effect, tensor=tensor), short=roles.short_name(node.target) or OUTPUT,
+        shares=shares, short=roles.short_name(node.target) or OUTPUT,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=200_000)
-def _cached(op: str, target: str, attrs: str, outputs: tuple[TensorSpec, ...]) -> Token:
+def _cached(op: str, target: str, attrs: str, outputs: tuple[TensorSpec, ...], reflected: bool = False) -> Token:
     node = Node(op=op, name="n", target=target, inputs=(), attrs=attrs, outputs=outputs)
     if op == PLACEHOLDER:
         return _placeholder(node)
-    return _constant(node) if op == CONSTANT else _call(node, (), False)
+    return _constant(node) if op == CONSTANT else _call(node, (), False, reflected=reflected)
+
+
+def _is_reflected(graph: Graph, node: Node) -> bool:
+    """Whether an operator is given a number first, so that the tensor's reflected method computes it."""
+    first = graph.nodes[node.inputs[0]].outputs if node.inputs else ()
+    return len(first) == 1 and first[0].dtype in SCALAR_DTYPES
 
 
 def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
     """The token of every node; `nested` are the forms of the graph's nested graphs."""
     if not nested:
-        return [_cached(node.op, node.target, node.attrs, node.outputs) for node in graph.nodes]
+        return [
+            _cached(node.op, node.target, node.attrs, node.outputs)
+            if node.target != DIVISION
+            else _cached(node.op, node.target, node.attrs, node.outputs, _is_reflected(graph, node))
+            for node in graph.nodes
+        ]
     found = []
     for node in graph.nodes:
         called = [graph.nodes[k] for k in node.inputs if graph.nodes[k].op == SUBGRAPH]
@@ -200,7 +215,44 @@ def tokens_of(graph: Graph, nested: tuple[NestedForm, ...]) -> list[Token]:
         elif reads_effects or '"graph":' in node.attrs:
             found.append(_call(node, nested, reads_effects))
         else:
-            found.append(_cached(node.op, node.target, node.attrs, node.outputs))
+            reflected = node.target == DIVISION and _is_reflected(graph, node)
+            found.append(_cached(node.op, node.target, node.attrs, node.outputs, reflected))
+    return found
+
+
+def in_open_scopes(graph: Graph, tokens: Sequence[Token]) -> list[bool]:
+    """For every node whether it stands inside a vmap or an enabled autocast, which change what a call computes."""
+    found, open_scopes = list[bool](), list[int]()
+    for index, (node, token) in enumerate(zip(graph.nodes, tokens, strict=True)):
+        if token.effect is not None and token.effect.kind == effects.SCOPE:
+            _follow_scope(open_scopes, index, node)
+        found.append(bool(open_scopes))
+    return found
+
+
+def _follow_scope(open_scopes: list[int], index: int, node: Node) -> None:
+    """Keep the list of open scopes that change what a call computes; one that is not known stays open."""
+    name = node.target.rpartition(".")[2]
+    if name.endswith("_decrement_nesting"):
+        del open_scopes[-1:]
+    elif name == "_exit_autocast":
+        open_scopes[:] = [scope for scope in open_scopes if scope not in node.inputs]
+    elif name == "_enter_autocast":
+        args = values.loads(node.attrs)["args"]
+        open_scopes.extend([index] if len(args) < 3 or args[2] is not False else [])
+    elif name not in effects.HARMLESS_SCOPES:
+        open_scopes.append(index)
+
+
+def exchangeable(graph: Graph, tokens: Sequence[Token]) -> list[bool]:
+    """For every node whether its two operands may be swapped without changing a bit or a stride of its result."""
+    nodes, found = graph.nodes, [token.commutative for token in tokens]
+    for index, is_commutative in enumerate(found):
+        if is_commutative:
+            a, b = nodes[index].inputs
+            first, second = nodes[a].outputs, nodes[b].outputs
+            known = len(first) == len(second) == 1
+            found[index] = known and commutes(tokens[index].short, first[0], second[0])
     return found
 
 

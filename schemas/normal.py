@@ -27,7 +27,7 @@ from schemas.relabel import with_inputs
 from schemas.roles import CAST_METHODS, short_name, spell
 from schemas.values import Value
 
-CHOICES_VERSION = "1"
+CHOICES_VERSION = "2"
 """Version of the rules below."""
 
 

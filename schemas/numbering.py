@@ -57,7 +57,7 @@ class _Numberer:
         self.prepared, self.colours, self.level = prepared, colours, level
         self.kids, self.tokens = prepared.kids, prepared.tokens
         self.output = len(prepared.kids) - 1
-        self.paired = [token.commutative for token in prepared.tokens]
+        self.paired = prepared.paired
         self.levels = range(len(LEVELS) - 1, (level or 0) - 1, -1)
 
     def run(self, outputs: Sequence[int], choices: Sequence[int] = ()) -> Numbering:
@@ -131,7 +131,7 @@ class _Numberer:
     def near(self, index: int) -> bytes:
         """The ops of a node's operands, a cheap first look at its cone."""
         found = [self.tokens[kid].records[4] for kid in self.kids[index]]
-        return b"".join(sorted(found) if self.tokens[index].commutative else found)
+        return b"".join(sorted(found) if self.paired[index] else found)
 
     def exchangeable(self, pair: tuple[int, ...], root: int, number: list[int], level: int) -> bool:
         """Whether swapping the cones of two operands, walked side by side, maps the graph at a level onto itself."""

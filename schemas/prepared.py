@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from schemas import effects
-from schemas.forms import Token, storage_classes
+from schemas.forms import Token, exchangeable, storage_classes
 from schemas.graph import Graph
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ class Prepared:
     """A graph made ready for numbering; lists are indexed by old node number."""
 
     tokens: list[Token]
+    paired: list[bool]
+    """Whether the two operands of a node have no order."""
     kids: list[tuple[int, ...]]
     chain: list[int]
     free: bool
@@ -30,6 +32,12 @@ class Prepared:
     """Storage class of every value, if any is written."""
     colours: "Colours | None" = None
     """Hashes of the nodes once they were asked for (`schemas.colours.colours_of`)."""
+
+    @cached_property
+    def coarse(self) -> "Prepared":
+        """The same graph without what exact forms alone tell apart: bits and strides that follow operand order."""
+        paired = [token.commutative for token in self.tokens]
+        return self if paired == self.paired else replace(self, paired=paired, colours=None)
 
     @cached_property
     def live(self) -> list[int]:
@@ -61,7 +69,8 @@ def prepare(graph: Graph, tokens: list[Token], *, free: bool = False) -> Prepare
         for node, token in zip(graph.nodes, tokens, strict=True)
     ]
     chain = [index for index, token in enumerate(tokens) if token.effect is not None]
-    found = Prepared(tokens=tokens, kids=kids, chain=chain, free=free and len(kids[-1]) > 1)
+    paired = exchangeable(graph, tokens)
+    found = Prepared(tokens=tokens, paired=paired, kids=kids, chain=chain, free=free and len(kids[-1]) > 1)
     if chain:
         _order_effects(graph, found)
     return found

@@ -12,7 +12,7 @@ from schemas.graph import METHOD
 from schemas.signatures import bind
 from schemas.values import Value
 
-TABLE_VERSION = "2"
+TABLE_VERSION = "3"
 """Version of the tables of this module and of `schemas.signatures`; it is part of every canonical form."""
 
 _BINARY = "add sub mul matmul pow eq ne lt le gt ge"
@@ -23,6 +23,8 @@ OPERATOR_SPELLINGS = {
     "operator.neg": "torch.neg", "operator.invert": "torch.bitwise_not", "operator.abs": "torch.abs",
 }  # fmt: skip
 """Python operators on tensors; applied only where the result is one tensor (sizes and tuples add differently)."""
+DIVISION = "operator.truediv"
+"""The operator that computes something else where its first operand is a number: the reciprocal, times the number."""
 
 _FUNCTIONAL = "torch.nn.functional."
 _NATIVE = (
@@ -64,6 +66,8 @@ FUNCTION_SPELLINGS = {
     "torch.ops.aten.conv3d.default": "torch.conv3d",
 }  # fmt: skip
 """Functions with the same parameters, in the same places."""
+MOST_ARGUMENTS = {"torch._C._nn.elu": 2}
+"""Of these only the first parameters are the same."""
 
 METHODS_LIKE_FUNCTIONS = frozenset(
     "add sub mul div matmul bmm pow neg abs exp log sqrt rsqrt sin cos tanh sigmoid relu erf reciprocal square clamp "
@@ -141,7 +145,8 @@ def short_name(target: str) -> str:
 
 
 def spell(op: str, target: str, attrs: Value, *, tensor: bool) -> tuple[str, Value]:
-    """The one spelling of a call: canonical target and attributes; `tensor` says that it yields one tensor.
+    """The one spelling of a call: canonical target and attributes; `tensor` says that it yields one tensor, and that
+    what is divided by an operator is one.
 
     Methods get the prefix "torch.Tensor.". Arguments are bound to the signature of the op, numeric defaults filled in,
     where it is known (`schemas.signatures`); else keyword arguments are sorted by name. Operand numbers stay.
@@ -150,9 +155,10 @@ def spell(op: str, target: str, attrs: Value, *, tensor: bool) -> tuple[str, Val
     target = target.replace("_operator.", "operator.") if target.startswith("_operator.") else target
     if op == METHOD:
         target, args = _spell_method(target, args, kwargs)
-    elif tensor:
+    elif tensor and (target != DIVISION or values.tag_of(args[0]) == "in"):
         target = OPERATOR_SPELLINGS.get(target, target)
-    target = FUNCTION_SPELLINGS.get(target, target)
+    if len(args) + len(kwargs) <= MOST_ARGUMENTS.get(target, len(args) + len(kwargs)):
+        target = FUNCTION_SPELLINGS.get(target, target)
     args, kwargs = _one_arrangement(target, args, kwargs)
     bound = bind(target, args, kwargs)
     if bound is not None:

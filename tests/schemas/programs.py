@@ -11,7 +11,7 @@ from schemas.prepared import order_of_effects, prepare
 from tests.schemas.drafts import Draft, Ref, reordered, spec
 
 UNARY = ("torch.relu", "torch.exp", "torch.nn.functional.gelu", "torch.nn.functional.silu")
-COMMUTING = ("torch.add", "torch.mul", "torch.maximum", "operator.add", "torch.logical_and")
+COMMUTING = ("torch.add", "torch.mul", "torch.eq", "operator.add", "torch.logical_and")
 ORDERED = ("torch.sub", "torch.div", "torch.matmul", "torch.pow")
 LITERALS = ({"float": "2.0"}, {"float": "0.5"}, {"float": "0.0"}, {"float": "-0.0"}, {"float": "nan"}, 1, True, 2)
 SHAPES = (spec(4, 4), spec(4, 4), spec(4, 4), spec(8, 4), spec(4, 4, dtype="float16"))

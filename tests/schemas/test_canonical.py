@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schemas import values
 from schemas.canonical import canonicalize
-from schemas.forms import LEVELS, tokens_of
+from schemas.forms import LEVELS, exchangeable, tokens_of
 from schemas.graph import Graph, TensorSpec, check
 from tests.schemas.drafts import BINARY, SPEC, UNARY, Draft, Ref, graphs, reordered, shuffled, spec
 
@@ -47,9 +47,7 @@ def test_order_names_and_placeholder_order_do_not_matter(graph: Graph, seed: int
 def test_commutative_operands_have_no_order(graph: Graph, seed: int):
     rng = random.Random(seed)
     nodes = [
-        replace(n, inputs=n.inputs[::-1])
-        if n.target in ("torch.add", "torch.mul", "torch.maximum") and rng.random() < 0.5
-        else n
+        replace(n, inputs=n.inputs[::-1]) if n.target in ("torch.add", "torch.mul") and rng.random() < 0.5 else n
         for n in graph.nodes
     ]
     assert keys_of(replace(graph, nodes=tuple(nodes))) == keys_of(graph)
@@ -264,6 +262,7 @@ def test_dropout_is_random_only_in_training(training: bool):
 def as_networkx(graph: Graph) -> nx.MultiDiGraph:
     """Live nodes labelled with their exact records, edges with operand places (none for commutative ops)."""
     tokens = tokens_of(graph, ())
+    unordered = exchangeable(graph, tokens)
     live = {len(graph.nodes) - 1}
     for index in range(len(graph.nodes) - 1, -1, -1):
         if index in live:
@@ -273,7 +272,7 @@ def as_networkx(graph: Graph) -> nx.MultiDiGraph:
         found.add_node(index, label=tokens[index].records[0])
     for index in sorted(live):
         for place, source in enumerate(graph.nodes[index].inputs):
-            found.add_edge(source, index, place=-1 if tokens[index].commutative else place)
+            found.add_edge(source, index, place=-1 if unordered[index] else place)
     return found
 
 
