@@ -173,7 +173,11 @@ def test_a_graph_without_repeats_has_no_block():
 @settings(max_examples=60, deadline=None)
 def test_every_op_that_computes_is_a_sole_op(graph: Graph):
     classes = classes_of(graph)
-    wanted = [(i,) for i, _ in graph.calls() if is_compute(classes[i]) and classes[i] != "opaque" and graph.users[i]]
+    wanted = [
+        (i,)
+        for i, _ in graph.calls()
+        if is_compute(classes[i]) and classes[i] not in ("opaque", "effect") and graph.users[i]
+    ]
     assert sole_ops(graph) == wanted
     for nodes in wanted:
         piece = cut(graph, nodes)
