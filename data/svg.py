@@ -132,10 +132,11 @@ class Frame:
         """(name, class of its colour) side by side above the marks; nothing for fewer than two."""
         if len(names) < 2:
             return ""
+        y = max(self.top - 12, 8)
         lengths = [28 + 6.6 * len(name) for name, _ in names]
         places = [self.width - self.right - sum(lengths[k:]) for k in range(len(names))]
         return "".join(
-            f'<circle class="dot {kind}" cx="{x:.1f}" cy="{self.top + 6}" r="4"/>{words(x + 9, self.top + 10, name)}'
+            f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y}" r="4"/>{words(x + 9, y + 4, name)}'
             for x, (name, kind) in zip(places, names, strict=True)
         )
 

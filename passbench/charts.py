@@ -12,7 +12,7 @@ from html import escape
 
 from data.svg import Axis, Frame, Point, Scale, cut, dot, line, path, words
 
-FRAME = Frame(width=520, height=300, left=56, top=14)
+FRAME = Frame(width=520, height=300, left=56, top=30)
 _ROW = 22
 
 
@@ -82,16 +82,18 @@ def _stepped(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def scatter(points: Sequence[tuple[float, float, str, str]], x: Axis, y: Axis, *, diagonal: str = "") -> str:
-    """Points (x, y, name, style) over log axes; `diagonal` names the line y = x."""
-    across, up, grid = FRAME.axes(x, y, [(px, py) for px, py, _, _ in points])
-    parts = [grid, _even(up)]
+def scatter(points: Sequence[tuple[float, float, str, str]], x: Axis, y: Axis) -> str:
+    """Points (x, y, name, style) over log axes with the line y = x, and a legend of the styles that occur."""
+    places = [(px, py) for px, py, _, _ in points]
+    least = max(min(px for px, _ in places), min(py for _, py in places))
+    across, up, grid = FRAME.axes(x, y, [*places, (2 * least, 2 * least)])  # room for the line
     low, high = max(across.low, up.low), min(across.high, up.high)
-    if diagonal and low < high:
-        parts.append(path("limit", [(low, low), (high, high)], across, up))
-        parts.append(words(across.at(high) - 6, up.at(high) + 14, diagonal, anchor="end"))
+    parts = [grid, _even(up), path("limit", [(low, low), (high, high)], across, up)]
     marks = [dot(style, across.at(px), up.at(py), name) for px, py, name, style in points]
-    return FRAME.drawn(*parts, *marks)
+    styles = {style for _, _, _, style in points}
+    legend = FRAME.legend([(name, style) for name, style in (("submission", "one"), ("Inductor", "two"))
+                           if style in styles])  # fmt: skip
+    return FRAME.drawn(*parts, *marks, legend)
 
 
 def forest(spans: Sequence[Span], axis: Axis) -> str:
@@ -111,7 +113,11 @@ def _span(span: Span, across: Scale, y: float) -> list[str]:
     parts = [f"<g><title>{escape(span.name)}</title>{label}</g>"]
     if span.note:
         kind = "bad halo" if span.style == "bad" else "halo"
-        parts.append(words(across.start + 8, y + 4, span.note, kind=kind))
+        mark = across.start if span.other is None else across.at(span.other)
+        right = span.other is not None and mark < (across.start + across.stop) / 2  # the baseline's mark is at the left
+        clear = across.at(1) + 8 if across.at(1) + 120 < mark or span.other is None else across.start + 8
+        place, anchor = (across.stop - 4, "end") if right else (clear, "start")
+        parts.append(words(place, y + 4, span.note, anchor=anchor, kind=kind))
     if span.low is not None and span.high is not None:
         parts.append(line(f"whisker {span.style}", across.at(span.low), y, across.at(span.high), y))
     if span.other is not None:

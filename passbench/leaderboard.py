@@ -16,7 +16,7 @@ from pathlib import Path
 
 from passbench.compare import Paired, compare
 from passbench.entries import Conditions, Entry, differences, read_entries
-from passbench.page import card, document, geometric, mean, number
+from passbench.page import card, document, geometric, mean, number, ratio
 from passbench.score import Preset, Summary, summarise
 from schemas.text import counted
 
@@ -131,8 +131,8 @@ def _row(rank: int, line: Line) -> str:
         f"<b>{score}</b>", f"{total.ci_low:.3f} – {total.ci_high:.3f}" if known else "–",
         escape(total.voided) if total.voided else _above(line),
         number(mean(s.correctness for s in scores), ".0%"), number(mean(s.coverage for s in scores), ".0%"),
-        number(geometric(s.speedup for s in scores), ".2f", "×"),
-        number(geometric(s.over_inductor for s in scores), ".2f", "×"),
+        ratio(geometric(s.speedup for s in scores)),
+        ratio(geometric(s.over_inductor for s in scores)),
     ]  # fmt: skip
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 

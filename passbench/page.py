@@ -23,6 +23,7 @@ from passbench.page_style import STYLE
 from passbench.roofline import caps_of
 from passbench.score import contributions, outcomes_of, require_scored, summarise
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Verdict
+from schemas.text import times
 
 MAX_GRAPHS, MAX_KERNELS, MAX_ROWS = 4, 4, 400
 NONE = "–"
@@ -71,6 +72,11 @@ def number(value: float | None, form: str = ".3f", unit: str = "") -> str:
     return NONE if value is None else f"{value:{form}}{unit}"
 
 
+def ratio(value: float | None) -> str:
+    """A speed-up or another ratio for a table; a dash for none."""
+    return NONE if value is None else f"{times(value)}×"
+
+
 # --- numbers --------------------------------------------------------------------------------------------------------
 def mean(values: Iterable[float | None]) -> float | None:
     """Mean of the known values; None if there are none."""
@@ -93,15 +99,15 @@ def _tiles(entries: Sequence[Entry]) -> str:
     capped, noise = sum(score.capped for score in scores), mean(entry.details.noise for entry in entries)
     exact = geometric(item.ratio for entry in entries for item in entry.details.numerics)
     alone = geometric(s.inductor_speedup for s in scores)
-    beside = f"Inductor alone: {number(alone, '.2f', '×')}, score {number(geometric(s.inductor_score for s in scores))}"
+    beside = f"Inductor alone: {ratio(alone)}, score {number(geometric(s.inductor_score for s in scores))}"
     tiles = [
         ("score", *score),
         ("paper's score", number(total.paper_score), "the same rows under preset paper"),
         ("correct", number(mean(s.correctness for s in scores), ".0%"),
          f"of {sum(s.total for s in scores)} subgraphs"),
         ("coverage", number(mean(s.coverage for s in scores), ".0%"), "a pass fired"),
-        ("speed-up", number(geometric(s.speedup for s in scores), ".2f", "×"), "over eager, where correct"),
-        ("over Inductor", number(geometric(s.over_inductor for s in scores), ".2f", "×"), beside),
+        ("speed-up", ratio(geometric(s.speedup for s in scores)), "over eager, where correct"),
+        ("over Inductor", ratio(geometric(s.over_inductor for s in scores)), beside),
         ("capped score", number(geometric(s.winsorised for s in scores)), f"{capped} speed-ups above the roofline"),
         ("error", NONE if exact is None else f"{shortened(exact)}×", "of eager's own, against float64"),
         ("noise", number(None if noise is None else noise * 100, ".1f", "%"), "A/A floor of a speed-up"),
@@ -185,7 +191,7 @@ def _fast_card(entries: Sequence[Entry]) -> str:
     total = sum(entry.score.total for entry in entries)
     own = [row.speedup for row in rows if row.speedup is not None]
     other = [row.inductor_speedup for row in rows if row.inductor_speedup is not None]
-    if not own and not other:
+    if not own:  # Inductor alone is no comparison
         return ""
     found = [Curve(name=name, style=style, points=_shares(speeds, total), steps=True)
              for name, style, speeds in (("submission", "one", own), ("Inductor", "two", other)) if speeds]  # fmt: skip
@@ -243,15 +249,14 @@ def _roof_card(entries: Sequence[Entry]) -> str:
         for row in entry.stored.rows:
             for speed, style, who in ((row.inductor_speedup, "two", "Inductor"), (row.speedup, "one", "submission")):
                 if speed is not None and row.index in caps:
-                    name = (
-                        f"{who}, {entry.stored.task.title} #{row.index}: {speed:.2f}× of at most {caps[row.index]:.1f}×"
-                    )
+                    where, most = f"{who}, {entry.stored.task.title} #{row.index}", times(caps[row.index])
+                    name = f"{where}: {times(speed)}× of at most {most}×"
                     points.append((max(caps[row.index], 1.0), speed, name, style))
     if not points:
         return ""
     chart = scatter(points, Axis(title="roofline ratio: eager time / least possible time", log=True),
-                    Axis(title="speed-up over eager", log=True), diagonal="all the machine has")  # fmt: skip
-    return card("Roofline", chart, "Orange: default Inductor. A point above the dashed diagonal is impossible.")
+                    Axis(title="speed-up over eager", log=True))  # fmt: skip
+    return card("Roofline", chart, "Dashed diagonal: all the machine has. A point above it is impossible.")
 
 
 # --- panels ---------------------------------------------------------------------------------------------------------
@@ -307,8 +312,8 @@ def _rows_card(entries: Sequence[Entry]) -> str:
                 _chip(row.verdict, rule),
                 "" if row.correct_from is None else f"t = {row.correct_from}", str(row.matches),
                 number(row.max_rel_error, ".1e" if row.max_rel_error else ".0f"),
-                number(exact.get(row.index), ".2f", "×"),
-                number(row.speedup, ".2f", "×"), number(row.inductor_speedup, ".2f", "×"), escape(row.detail),
+                ratio(exact.get(row.index)),
+                ratio(row.speedup), ratio(row.inductor_speedup), escape(row.detail),
             ]  # fmt: skip
             lines.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     names = ("task" if len(entries) > 1 else "", "#", "subgraph", "verdict", "correct from", "matches", "error",

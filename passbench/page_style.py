@@ -15,7 +15,7 @@ font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif
 main{max-width:1180px;margin:0 auto;padding:32px 20px 64px}header h1{font-size:28px;margin:0;letter-spacing:-.01em}
 header p{margin:2px 0 20px;color:var(--soft)}
 code,pre{font-family:ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace}
-code{font-size:.92em}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:10px;
+code{font-size:.92em}.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(180px,1fr));gap:10px;
 margin-bottom:14px}
 .tiles+.note{margin:-4px 2px 14px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}.tile{padding:12px 14px}

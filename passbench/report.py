@@ -14,6 +14,7 @@ from rich.table import Table
 from passbench.presets import PRESETS, Preset
 from passbench.score import TaskScore, score_task
 from schemas.rows import CORRECT_VERDICTS, EvalResult, Task, TaskVariant, Verdict
+from schemas.text import times
 
 _STYLES = {Verdict.PASSED: "green", Verdict.AMBIGUOUS_TIMING: "yellow", Verdict.HARNESS_ERROR: "yellow"}
 
@@ -45,7 +46,7 @@ def results_table(task: Task, rows: Sequence[EvalResult], variants: Mapping[int,
             "" if row.max_abs_error is None else f"{row.max_abs_error:.2g}",
             str(row.matches),
             _speed(row),
-            "" if row.inductor_speedup is None else f"{row.inductor_speedup:.2f}x",
+            "" if row.inductor_speedup is None else f"{times(row.inductor_speedup)}x",
         )
     return table
 
@@ -97,7 +98,7 @@ def score_lines(score: TaskScore) -> list[str]:
 
 def _speed(row: EvalResult) -> str:
     if row.speedup is not None:
-        return f"{row.speedup:.2f}x [{row.ci_low:.2f}, {row.ci_high:.2f}]"
+        return f"{times(row.speedup)}x [{row.ci_low:.2f}, {row.ci_high:.2f}]"
     return "not measured" if row.verdict in CORRECT_VERDICTS else ""
 
 

@@ -45,3 +45,10 @@ def plain(text: str, limit: int | None = None) -> str:
         elif marks <= MAX_MARKS:
             found.append(character)
     return "".join(found)
+
+
+def times(value: float) -> str:
+    """A ratio in few characters: 0.04, 1.25, 12.3, 1234, 1.0e+07."""
+    if value != value or abs(value) >= 1e4 or 0 < abs(value) < 1e-2:
+        return f"{value:.1e}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
