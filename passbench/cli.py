@@ -113,7 +113,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Results are written to a folder below this one.")] = Path("results"),
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
     draws: Annotated[int, typer.Option(help="Input draws a variant.")] = 3,
-    timeout: Annotated[float, typer.Option(help="Most seconds of one answer of the candidate.")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Most processor seconds of one answer of the candidate.")] = 120.0,
     inductor: Annotated[bool, typer.Option(help="Time default Inductor beside eager.")] = True,
     require_isolation: Annotated[
         str, typer.Option(help=f"Grade nothing below this isolation level: {', '.join(LEVELS)}.")

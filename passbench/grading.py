@@ -38,9 +38,11 @@ class Settings:
     draws: int = 3
     """Input draws a variant, each with a fresh seed."""
     timeout_s: float = 120.0
-    """Most seconds of one answer of a candidate, compilation included."""
+    """Most processor seconds of one answer of a candidate, compilation included, and most seconds it may do nothing."""
     reference_timeout_s: float = 300.0
-    """Most seconds of one answer of the reference."""
+    """The same for the reference."""
+    budget_s: float = 300.0
+    """Processor seconds of a candidate after which what is beyond the necessary is left out, and the row says so."""
     limits: Limits = field(default_factory=Limits)
     """What a child may use."""
     plan: Plan = field(default_factory=lambda: Plan(pairs=12, processes=3, inner_us=3000.0, max_seconds=6.0))
@@ -145,6 +147,8 @@ class Case:
     errors: tuple[float, float] | None = None
     """Errors of the candidate and of eager against the float64 oracle."""
     artifacts: dict[str, str] = field(default_factory=dict)
+    is_slow: bool = False
+    """Whether calls take so long that only the necessary ones are made."""
     checked: list[str] = field(default_factory=list)
     """What was checked beyond the listed sizes, or left out, for people."""
 

@@ -37,6 +37,7 @@ from types import TracebackType
 from typing import Any
 
 from passbench.folders import make_folder, remove_folder, sweep
+from passbench.patience import Patience
 from passbench.sandbox import LEVELS, at_least
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, cleaned, receive, send
 from schemas.text import plain
@@ -102,7 +103,7 @@ class Child:
         """
         nonce, deadline = secrets.token_hex(8), time.monotonic() + timeout_s
         send(self.link, {**request, "nonce": nonce}, told=told, deadline=deadline)
-        header, blobs = receive(self.link, deadline=deadline, limit=limit)
+        header, blobs = receive(self.link, deadline=Patience(self.pid, seconds=timeout_s), limit=limit)
         if header.pop("nonce", None) != nonce:
             raise WireError("the answer is not to this request")
         return cleaned(header) if self.is_guest else header, blobs

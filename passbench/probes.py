@@ -82,6 +82,9 @@ class Grader(Protocol):
     ) -> tuple[Header, list[bytearray]] | None:
         """An answer of the candidate, None after the case was settled."""
 
+    def is_spent(self, child: Child, share: float = 1.0) -> bool:
+        """Whether a candidate has used that share of the time for what is not necessary."""
+
     def outputs(self, child: Child, request: Header, draw: Draw, case: Case) -> list[Any] | None:
         """Outputs that a request asks for, None after the case was settled."""
 
@@ -118,7 +121,13 @@ def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mix
 
     `mixes` says whether the graph brings elements of one tensor together.
     """
-    for item in _probes(variant, grader.settings, whole_graphs=grader.facts.whole_graphs, mixes=mixes):
+    left_out: list[str] = []
+    for position, item in enumerate(
+        _probes(variant, grader.settings, whole_graphs=grader.facts.whole_graphs, mixes=mixes)
+    ):
+        if position and item.mood and grader.is_spent(child):
+            left_out.append(item.mood)
+            continue
         trial = Case()
         _try(grader, child, variant, item, trial)
         if trial.verdict not in (Verdict.HARNESS_ERROR, Verdict.PASSED):
@@ -128,6 +137,8 @@ def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mix
             return
         if item.is_hidden_size and trial.verdict is Verdict.PASSED:
             case.checked.append(f"also {item.sentence}")
+    if left_out:
+        case.checked.append(f"slow to interpret: without {', '.join(left_out)} inputs")
 
 
 def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial: Case) -> None:
@@ -233,7 +244,7 @@ def rehearse(grader: Grader, child: Child, case: Case, *, timed: bool) -> None:
     if grader.ask_candidate(child, loop.prepare, case) is None:
         return
     counted = grader.settings.has("D10.launch") and grader.facts.uses_triton and not grader.facts.whole_graphs
-    for watched in random.Random(secrets.randbits(62)).sample([False, True], 2):
+    for watched in random.Random(secrets.randbits(62)).sample([False, True], 1 if case.is_slow else 2):
         count = 2 + (secrets.randbelow(3) if timed else 0)
         answer = loop.window(count, keep=True, watched=watched) if loop.ready(count) else None
         if answer is None:

@@ -31,6 +31,7 @@ from passbench.grading import Timing as Timing
 from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
 from passbench.numerics import worst_errors
+from passbench.patience import used_by
 from passbench.policy import Facts, inspect_sources
 from passbench.probes import SLACK, Draw, probe, rehearse
 from passbench.probes import ReferenceFailed as _ReferenceFailed
@@ -44,6 +45,8 @@ from passbench.windows import Order
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
 from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
+CALLS = 12
+"""About as many calls as a variant is checked by: one that takes more than its share of the budget gets fewer."""
 FLOOR_SHARE = 0.25
 """Share of the best time of copying the outputs, below which a candidate's time is not believed."""
 
@@ -298,8 +301,9 @@ class _Grader:
         """An answer of the candidate, or None after the case was settled by what went wrong."""
         try:
             header, blobs = child.ask(request, timeout_s=self.settings.timeout_s, limit=limit, told=told)
-        except WireTimeout:
-            case.fail(Verdict.TIMEOUT, f"no answer to {request['do']!r} within {self.settings.timeout_s:g} s")
+        except WireTimeout as error:
+            why = str(error) or f"{self.settings.timeout_s:g} s"
+            case.fail(Verdict.TIMEOUT, f"no answer to {request['do']!r} within {why}")
             return None
         except WireError as error:
             case.fail(Verdict.INTEGRITY, f"malformed answer: {error}", rule="protocol")
@@ -323,7 +327,7 @@ class _Grader:
             # The input tensors of that repeat with other contents: an answer kept by address or identity is wrong.
             calls.append((draws[-1], {"refill": True}))
         outputs: list[list[Any]] = []
-        for draw, more in calls:
+        for position, (draw, more) in enumerate(calls):
             call = {"do": "run", **draw.request, "changes": draw.facts["changed"], **more}
             account = self.account(child, call, case)
             if account is None:
@@ -334,6 +338,11 @@ class _Grader:
             if doubt is not None:
                 case.fail(Verdict.INTEGRITY, doubt.detail, rule=doubt.rule)
                 return
+            if not position and self.is_spent(child, share=1 / CALLS):
+                case.is_slow, draws = True, draws[:1]
+                case.checked.append(f"slow to interpret: 1 draw of {self.settings.draws}, and its repeat")
+                del calls[1:]
+                calls.append((draws[0], {}))  # the loop goes on with what is left
             if not self.settings.has("D7.held") and not self.read_all(child, [draw], case, outputs):
                 return
         if self.settings.has("D7.held") and not self.read_all(child, [draw for draw, _ in calls], case, outputs):
@@ -343,6 +352,11 @@ class _Grader:
         self.settle(case, compared, (outputs[0], outputs[len(draws)]))
         case.errors = worst_errors((draw.expected, found, draw.oracle) for draw, found in pairs)
         check_configurations(self, child, draws[0], case)
+
+    def is_spent(self, child: Child, share: float = 1.0) -> bool:
+        """Whether a candidate's process has used that share of the processor time for what is not necessary."""
+        used = used_by(child.pid)
+        return used is not None and used.cpu_s > share * self.settings.budget_s
 
     def read_all(self, child: Child, draws: Sequence[Draw], case: Case, into: list[list[Any]]) -> bool:
         """Read the outputs of the next held calls; whether all could be read."""

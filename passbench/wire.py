@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from passbench.patience import Patience
 from schemas.graph import DTYPE_BYTES
 from schemas.text import plain
 
@@ -65,9 +66,12 @@ def send(
 
 
 def receive(
-    link: socket.socket, *, deadline: float | None = None, limit: int = 2**62
+    link: socket.socket, *, deadline: float | Patience | None = None, limit: int = 2**62
 ) -> tuple[Header, list[bytearray]]:
-    """Receive one message by a `time.monotonic` deadline; raises WireClosed, WireTimeout or WireError."""
+    """Receive one message by a `time.monotonic` deadline or while there is patience.
+
+    Raises WireClosed, WireTimeout, which says why, or WireError.
+    """
     (size,) = struct.unpack("<I", _exactly(link, 4, deadline))
     if size > HEADER_LIMIT:
         raise WireError(f"header of {size} bytes")
@@ -83,6 +87,10 @@ def receive(
     if sum(sizes) > limit:
         raise WireError(f"{sum(sizes)} bytes of data, at most {limit} expected")
     return header, [_exactly(link, item, deadline) for item in sizes]
+
+
+def _left(deadline: float | Patience) -> float:
+    return deadline.left() if isinstance(deadline, Patience) else deadline - time.monotonic()
 
 
 def _whole(digits: str) -> int:
@@ -104,17 +112,20 @@ def cleaned(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def _exactly(link: socket.socket, count: int, deadline: float | None) -> bytearray:
+def _exactly(link: socket.socket, count: int, deadline: float | Patience | None) -> bytearray:
     buffer = bytearray(count)
     view, done = memoryview(buffer), 0
     while done < count:
-        left = None if deadline is None else deadline - time.monotonic()
+        patient = deadline if isinstance(deadline, Patience) else None
+        left = None if deadline is None else _left(deadline)
         if left is not None and left <= 0:
-            raise WireTimeout
+            raise WireTimeout(patient.why if patient else "")
         try:
             link.settimeout(left)
             got = link.recv_into(view[done:])
         except TimeoutError as error:
+            if patient:
+                continue
             raise WireTimeout from error
         except OSError as error:
             raise WireClosed(str(error)) from error

@@ -136,7 +136,8 @@ def test_a_graph_pass_without_triton_is_timed(harness, variants, tmp_path):
 def unpoliced(harness, folder, variant, off=()):
     """One case with the static policy left out, so that the layer below it has to hold."""
     facts = Facts(uses_triton=True, wrapped=(("add_relu", "add_relu"),))
-    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]), replace(SETTINGS, layers_off=off))
+    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]),
+                     replace(harness.settings, layers_off=off))  # fmt: skip
     try:
         return grader.grade(variant, speed_measured=False)
     finally:
@@ -191,6 +192,24 @@ def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, var
     monkeypatch.setattr(_Grader, "ask_reference", broken)
     (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants[:1])
     assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
+
+
+def test_a_kernel_that_is_slow_to_interpret_is_checked_less_and_the_row_says_how(variants, tmp_path):
+    with Harness(replace(SETTINGS, budget_s=1e-3)) as harness:
+        (row,) = graded(harness, submission_at(tmp_path), variants[:1])
+    assert row.verdict is Verdict.PASSED, row.detail
+    assert "1 draw of 2, and its repeat" in row.detail and "without far striped" in row.detail
+    with Harness(replace(SETTINGS, budget_s=1e-3)) as harness:
+        wrong = submission_at(tmp_path, replaced("tl.maximum(x + y, 0.0)", "tl.maximum(x + y, 0.1)"))
+        (row,) = graded(harness, wrong, variants[:1])
+    assert row.verdict is Verdict.WRONG_VALUE
+
+
+def test_a_process_that_stops_itself_is_a_timeout(tmp_path, variants):
+    stop = "import os\n" + replaced("    return out\n", "    os.kill(os.getpid(), 19)\n    return out\n")
+    with Harness(replace(SETTINGS, timeout_s=10.0, isolation="limits")) as harness:
+        case = unpoliced(harness, submission_at(tmp_path, stop), variants[0], ("D3.audit", "D3.seccomp"))
+    assert case.verdict is Verdict.TIMEOUT and "did nothing" in case.detail
 
 
 class InPlace(torch.nn.Module):
