@@ -7,7 +7,7 @@ Every second architecture of the default build is traced by the stage `graphs`, 
 configuration where its weights fit `LIMIT_BYTES`, else in a configuration that the code below shrinks. In a process of
 its own the library makes the real module, every weight gets random numbers, and it is called eagerly; the graph,
 rebuilt from its row, gets the same inputs, weights and buffers by name. Outputs, dtypes and shapes must be the same to
-the bit. Prints
+the bit, in whatever order they come. Prints
 
 | key            | meaning                                                                                          |
 |----------------|--------------------------------------------------------------------------------------------------|
@@ -162,7 +162,8 @@ def difference(row: ModelConfig, record: GraphRecord) -> str:
         check.seed_all(0)
         with torch.no_grad():
             outputs = lower(graph)(*values)
-        check.check_outputs(call, result, list(outputs), {id(tensor) for tensor in [*kwargs.values(), *state.values()]})
+        before = {id(tensor) for tensor in [*kwargs.values(), *state.values()]}
+        check.check_outputs(call, result, list(outputs), before, in_order=False)
         return ""
     except (check.Differs, *check.ERRORS) as error:
         return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

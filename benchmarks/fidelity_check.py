@@ -235,16 +235,17 @@ def reached(value: Any, seen: set[int]) -> Iterator[torch.Tensor]:
             yield from reached(item, seen)
 
 
-def check_outputs(call: Call, result: Any, outputs: Sequence[Any], before: set[int]) -> None:
+def check_outputs(call: Call, result: Any, outputs: Sequence[Any], before: set[int], *, in_order: bool = True) -> None:
     """Raise Differs unless a graph's outputs are the tensors that the module gave.
 
     A graph may leave out what the module hands back as it got it, and what it gives twice; it may add what the module
-    put into an attribute.
+    put into an attribute. Fields of objects inside of objects come in an order of the capture's: `in_order` False.
     """
     every = [tensor for _, tensor in leaves(result)]
     once = [tensor for index, tensor in enumerate(every) if all(tensor is not item for item in every[:index])]
     made = [tensor for tensor in once if id(tensor) not in before]
     given = [item for item in outputs if isinstance(item, torch.Tensor)]
+    given = given if in_order else _arranged(made, given)
     for wanted in (every, once, made):
         if len(given) >= len(wanted) and all(map(same, wanted, given)):
             kept = list(reached(call.module, set())) + list(
@@ -258,6 +259,17 @@ def check_outputs(call: Call, result: Any, outputs: Sequence[Any], before: set[i
         index = next(index for index, item in enumerate(made) if not same(item, given[index]))
         raise Differs(f"output {index}: the graph gives {_shown(given[index])}, the module {_shown(made[index])}")
     raise Differs(f"the graph gives {len(given)} tensors, the module {len(made)}")
+
+
+def _arranged(wanted: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The given tensors in the order of those wanted that they equal, each once; then those that equal none."""
+    left = list(given)
+    found = []
+    for item in wanted:
+        index = next((index for index, other in enumerate(left) if same(item, other)), None)
+        if index is not None:
+            found.append(left.pop(index))
+    return [*found, *left]
 
 
 def _shown(value: torch.Tensor) -> str:
