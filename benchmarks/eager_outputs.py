@@ -147,10 +147,7 @@ def difference(row: ModelConfig, record: GraphRecord) -> str:
         argument(graph.nodes[index].name, module): value
         for index, value in zip(graph.placeholders, drawn, strict=True) if graph.nodes[index].target == "input"
     }  # fmt: skip
-    state = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+    state = check.held_weights(module)
     call = check.Call(module=module, args=(), kwargs=kwargs, inputs=dict(kwargs), state=state)
     try:
         bound = check.bound_values(graph, call)

@@ -45,7 +45,9 @@ ERRORS = (
     RuntimeError, StopIteration, TypeError, ValueError,
 )  # fmt: skip
 """What a module or a graph may raise; anything else ends the process of that module, which counts as wrong."""
-WORDS = frozenset({"", "l", "self", "modules", "parameters", "buffers", "tensors", "keywords", "arguments", "model"})
+WORDS = frozenset(
+    {"", "l", "dict", "self", "modules", "parameters", "buffers", "tensors", "keywords", "arguments", "model"}
+)
 """Parts of a placeholder's name that say where it was found, not what it is."""
 EXACT = frozenset({"literal", "zeros", "ones", "constant", "arange"})
 """Kinds of initialisers that give every number."""
@@ -103,18 +105,22 @@ def fresh(file: Path, seed: int) -> Call:
     for name, value in bound.items():
         spread = {kinds[name].VAR_POSITIONAL: ("input",), kinds[name].VAR_KEYWORD: ()}
         inputs.update(leaves(value, spread.get(kinds[name].kind, (name,))))
-    state = {**held_weights(module), **dict(module.named_buffers(remove_duplicate=False))}
-    return Call(module=module, args=args, kwargs=kwargs, inputs=inputs, state=state)
+    return Call(module=module, args=args, kwargs=kwargs, inputs=inputs, state=held_weights(module))
 
 
 def held_weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters by qualified name, those in plain lists and dictionaries too."""
-    found: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    """Parameters and buffers by qualified name, and by the way through plain lists and dictionaries to them."""
+    found: dict[str, torch.Tensor] = {
+        **dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False)),
+    }  # fmt: skip
     for prefix, owner in module.named_modules():
         for name, value in vars(owner).items():
             if isinstance(value, list | dict) and not name.startswith("_"):
-                weights = leaves(value, (prefix, name) if prefix else (name,))
-                found.update((path, item) for path, item in weights if isinstance(item, torch.nn.Parameter))
+                path = (prefix, name) if prefix else (name,)
+                found.update((key, item) for key, item in leaves(value, path) if isinstance(item, torch.nn.Parameter))
+                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+                    if isinstance(item, torch.nn.Module):
+                        found.update((".".join((*path, str(key), inner)), w) for inner, w in held_weights(item).items())
     return found
 
 
