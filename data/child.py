@@ -242,14 +242,15 @@ def failure_of(error: BaseException, request: Mapping[str, Any]) -> Failure:
     else:
         classify = getattr(sys.modules.get(request["function"].partition(":")[0]), "failure_kind", None)
         kind = FailureKind.UNKNOWN if classify is None else FailureKind(classify(error))
-    lines = str(error).strip().splitlines() or [""]
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [""]
+    last = next((index for index, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
     return Failure(
         stage=request["stage"],
         item=request["key"],
         name=request["name"],
         kind=kind,
         exception=type(error).__name__,
-        message=portable(lines[0], 500),
+        message=portable(" ".join(lines[: last + 1]), 500),
         detail=_traceback(error),
     )
 

@@ -122,11 +122,11 @@ def build_model(row: ModelConfig, *, rung: str = FAKE, seed: int = 0) -> Built:
     """Build the architecture of a row in eval mode on the given rung."""
     _seed(seed)
     if rung == REAL:
-        model = _construct(row).eval()
+        model = _in_eval_mode(_construct(row))
         return _built(model, None, {})
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with no_rejection_sampling(), idle_conversions(), mode, _RealConstants():
-        model = _construct(row).eval()
+        model = _in_eval_mode(_construct(row))
     data = _replace_real(model, mode)
     return replace(_built(model, mode, data), real=lru_cache(partial(_made_for_real, row, model, seed)))
 
@@ -136,6 +136,12 @@ def _seed(seed: int) -> None:
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
+
+
+def _in_eval_mode(model: torch.nn.Module) -> torch.nn.Module:
+    """The model in eval mode; its own `eval` or `train` need not return it."""
+    model.eval()
+    return model
 
 
 def _built(model: torch.nn.Module, mode: FakeTensorMode | None, data: dict[int, torch.Tensor]) -> Built:
@@ -166,7 +172,7 @@ def _made_for_real(row: ModelConfig, model: torch.nn.Module, seed: int) -> Mappi
     with torch.random.fork_rng(devices=[]):
         _seed(seed)
         try:
-            made = _construct(row).eval()
+            made = _in_eval_mode(_construct(row))
         except LIBRARY_ERRORS:
             return {}
     return {path: tensor.detach() for path, tensor in held_tensors(made) if is_plain(tensor)}

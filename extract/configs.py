@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from extract.adjust import adjustments
-from extract.failures import LIBRARY_ERRORS, failure_row
+from extract.failures import LIBRARY_ERRORS, failure_row, first_line
 from extract.files import file_config
 from extract.further_zoos import ZOOS
 from extract.zoos import diffusers_config, torchvision_config
@@ -130,6 +130,7 @@ def canonical_config(raw: Mapping[str, Any]) -> str:
 def _relevant(value: Any, types: tuple[str, ...] = ()) -> Any:
     """A configuration without its irrelevant keys; `types` are the model types that enclose it."""
     if isinstance(value, Mapping):
+        value = _one_rope_type(value)
         types = (*types, str(value["model_type"])) if value.get("model_type") else types
         kept = {str(key): _relevant(item, types) for key, item in value.items() if not is_irrelevant(str(key), types)}
         if "id2label" in value:
@@ -139,6 +140,13 @@ def _relevant(value: Any, types: tuple[str, ...] = ()) -> Any:
         return [_relevant(item, types) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(value)
+    return value
+
+
+def _one_rope_type(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Settings of a rotary embedding without `type`, the older name of `rope_type`, where the two agree."""
+    if "rope_type" in value and value.get("type") == value["rope_type"]:
+        return {key: item for key, item in value.items() if key != "type"}
     return value
 
 
@@ -166,6 +174,25 @@ def transformers_config(family: str, settings: Mapping[str, Any], *, owner: Any 
         return found.from_dict(dict(settings))
     except StrictDataclassError as error:
         raise ValueError(str(error)) from error
+    except LIBRARY_ERRORS as error:
+        raise ValueError(_what_is_wrong(family, settings, error)) from error
+
+
+def _what_is_wrong(family: str, settings: Mapping[str, Any], error: Exception) -> str:
+    """The setting without which the library takes a configuration, where one alone is to blame."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    told = f"{type(error).__name__}: {first_line(error)}"
+    if family not in CONFIG_MAPPING:
+        return f"the installed transformers has no model type {family!r}"
+    for name, value in settings.items():
+        try:
+            CONFIG_MAPPING[family].from_dict({key: item for key, item in settings.items() if key != name})
+        except (*LIBRARY_ERRORS, StrictDataclassError):
+            continue
+        return f"{family!r} takes no {name} = {json.dumps(value)[:80]}: {told}"
+    return f"the configuration of {family!r} is refused: {told}"
 
 
 def _transformers_default(row: ModelRef) -> str:
@@ -204,12 +231,20 @@ def _of_repository(row: ModelRef) -> tuple[str, str]:
 
     settings = stored_settings(row, cache_folder())
     family = str(settings.get("model_type"))
-    named = [str(name) for name in settings.get("architectures") or ()]
+    named = _architectures(settings.get("architectures"))
     base = MODEL_MAPPING_NAMES.get(family, "")
     class_name = next(iter(named), base if isinstance(base, str) else base[0])
     if not isinstance(getattr(transformers, class_name, None), type):
         raise ValueError(f"the installed transformers has no class {class_name!r} (model type {family!r})")
     return class_name, canonical_config(transformers_config(family, settings).to_dict())
+
+
+def _architectures(value: Any) -> list[str]:
+    """The class names of a configuration, which some give as one name; raises ValueError for anything else."""
+    names = [value] if isinstance(value, str) else value or []
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"architectures is a list of class names, not {json.dumps(value)[:80]}")
+    return names
 
 
 _RESOLVERS = {

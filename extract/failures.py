@@ -10,7 +10,7 @@ needs no torch: exception types are compared by name.
 
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -183,7 +183,13 @@ def first_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     cause = _FAKE_CALL.search(text) if "fake tensor call" in lines[0] else None
-    return (f"{lines[0]}: {clean(cause[1])}" if cause else lines[0])[:300]
+    return (f"{lines[0]}: {clean(cause[1])}" if cause else sentence(lines))[:300]
+
+
+def sentence(lines: Sequence[str]) -> str:
+    """The first line of a message, with the lines that it announces by a colon at its end."""
+    last = next((index for index, line in enumerate(lines) if not line.endswith(":")), len(lines) - 1)
+    return " ".join(lines[: last + 1])
 
 
 def failure_row(error: BaseException, *, stage: str, row: Any, kind: FailureKind | None = None) -> Failure:

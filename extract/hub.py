@@ -297,7 +297,7 @@ class Verdicts:
 def _parse(text: str) -> object:
     """A JSON value, or None for a text that is none."""
     try:
-        return json.loads(text)
+        return json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return None
 
@@ -385,5 +385,19 @@ class Fetcher:
 def _object(text: str) -> Mapping[str, Any]:
     found = _parse(text)
     if not isinstance(found, dict):
-        raise Verdict(FailureKind.MALFORMED_CONFIG, f"{FILE} is no JSON object")
+        raise Verdict(FailureKind.MALFORMED_CONFIG, f"{FILE} is no JSON object but {_what(text, found)}")
     return found
+
+
+def _what(text: str, found: object) -> str:
+    """What a file is that is no configuration."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if not start:
+        return "empty"
+    if start.startswith("version https://git-lfs"):
+        return "a pointer to a file in Git LFS"
+    if start.lower().startswith(("<!doctype", "<html")):
+        return "a page of HTML"
+    if found is not None:
+        return f"a JSON {'array' if isinstance(found, list) else type(found).__name__}"
+    return f"a text that begins with {start[:30]!r}"

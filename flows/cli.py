@@ -147,6 +147,8 @@ def build_command(
     - `passnet build --files my_models.py` builds modules of your own, in child processes with limits
     - `passnet build --samples folder` reads graphs in the published sample layout, without running their code
     - `passnet build --engine local` builds without an orchestrator
+
+    A build in which nothing is traced, or nothing fits a task, ends with exit status 0, empty tables and one sentence.
     """
     with _one_line_errors(debug):
         settings = [*_sources(source or [], samples, files or [], since), *(settings or [])]

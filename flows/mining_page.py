@@ -53,6 +53,10 @@ def page(store: RunDirectory) -> str:
     """The page of a run; raises ValueError if nothing was measured there yet."""
     found = gather(store)
     if not found.rows:
+        if (store.path / "longtail").is_dir():
+            raise ValueError(
+                f"nothing was measured in {store.path}: no piece was picked; `passnet status` shows the funnel"
+            )
         raise ValueError(f"nothing is measured in {store.path} yet: run passnet build, or passnet run longtail")
     sections = (_share, _speedups, _groups, _sizes, _roofline, _tail, _unknown, _machine)
     body = "".join(section(found) for section in sections)

@@ -65,7 +65,28 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     print_funnel(console, outcome.funnel)
     if not outcome.computed:
         console.print("everything was done already", highlight=False)
+    empty = why_empty(RunDirectory(outcome.run))
+    if any(empty == reason for _, reason in EMPTIED):
+        console.print(f"the datasets are whole but have empty tables: {empty}", highlight=False, soft_wrap=True)
     print_next(console, outcome.run, outcome.datasets)
+
+
+EMPTIED: tuple[tuple[str, str], ...] = (
+    ("models", "no model was listed; `passnet failures` says why"),
+    ("graphs", "nothing was traced; `passnet failures` says why"),
+    ("subgraphs", "no graph has a piece that one kernel could compute; `passnet status` counts what was skipped"),
+    ("candidates", "no piece was proposed as a task; `passnet status` counts what was skipped"),
+    ("tasks", "no family was admitted as a task; `passnet failures` says why"),
+)
+"""(table, what it means that it is the first without rows)."""
+
+
+def why_empty(store: RunDirectory) -> str:
+    """Why later tables of a run have no rows; empty if every one of `EMPTIED` has some or is not there yet."""
+    for table, reason in EMPTIED:
+        if (store.path / table).is_dir() and store.count(table) == 0:
+            return reason
+    return "every stage ran and left none"
 
 
 def print_next(console: Console, run: Path, datasets: Mapping[str, str]) -> None:
@@ -92,6 +113,9 @@ def print_rows(console: Console, store: RunDirectory, table: str, wanted: tuple[
     """Rows whose key or name begins with a text, at most so many; one row is printed whole, with its source."""
     prefix, limit = wanted
     rows = _matching(store, table, prefix, limit + 1)
+    if not rows and not prefix and row_type(store, table) is not None:
+        console.print(f"{table} has no rows: {why_empty(store)}", highlight=False, soft_wrap=True)
+        return
     if not rows:
         raise ValueError(_nothing(store, table, prefix))
     if len(rows) == 1 and prefix:

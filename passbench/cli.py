@@ -71,6 +71,11 @@ def list_tasks(
         for task in rows:
             typer.echo(json.dumps(asdict(task)))
         return
+    if not rows:
+        typer.echo(
+            f"no task in {tasks}: the build that wrote it proposed or admitted none (`passnet status` shows why)"
+        )
+        return
     table = Table(title=f"{counted(len(rows), 'task')} in {tasks}", title_justify="left")
     for name in ("task", "variants", "split", "title"):
         table.add_column(name)

@@ -63,3 +63,12 @@ def test_a_key_stays_where_it_shapes_the_graph_there_and_below():
 def test_no_models_give_no_rows():
     models: list[ModelRef] = []
     assert list(resolve_configs(models=models, config=ConfigsConfig())) == []
+
+
+def test_the_older_name_of_a_rope_type_makes_no_other_architecture():
+    old, new = (
+        {"rope_parameters": {"factor": 2.0, "rope_type": "linear", **more}} for more in ({"type": "linear"}, {})
+    )
+    assert canonical_config(old) == canonical_config(new)
+    other = {"rope_parameters": {"rope_type": "linear", "type": "yarn"}}
+    assert "yarn" in canonical_config(other) and '"type"' in canonical_config({"layer": {"type": "linear"}})

@@ -108,3 +108,17 @@ def test_a_message_of_ten_million_characters_costs_no_time():
     assert len(first_line(error)) == 300
     assert failure_kind(error) is FailureKind.UNKNOWN
     assert time.process_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Validation error for field 'x':\n    TypeError: got str (value: '32')",
+         "Validation error for field 'x': TypeError: got str (value: '32')"),
+        ("one\ntwo", "one"),
+        ("errors:\n\n  first:\n  second\n  third", "errors: first: second"),
+        ("nothing follows:", "nothing follows:"),
+    ],
+)  # fmt: skip
+def test_a_line_that_ends_in_a_colon_brings_what_it_announces(text, told):
+    assert first_line(ValueError(text)) == told
