@@ -14,7 +14,7 @@ from schemas.rows import Failure, FailureKind, ModelConfig, ModelRef
 from tests.flows import toy
 
 pytestmark = pytest.mark.slow
-LIMITS = Limits(timeout_s=30, memory_gib=0.5, recycle_items=2)
+LIMITS = Limits(timeout_s=300, memory_gib=0.5, recycle_items=2)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_every_death_of_a_forked_child_is_one_failure(
     pool: ChildPool, name: str, kind: FailureKind, message: str
 ) -> None:
     before = pids(ask(pool, "a"))
-    found = ask(pool, name, Limits(timeout_s=1.5 if name == "hang" else 30, memory_gib=0.5))
+    found = ask(pool, name, Limits(timeout_s=1.5 if name == "hang" else 300, memory_gib=0.5))
     assert isinstance(found, Failure)
     assert found.kind is kind
     assert name == "key-error" or found.message == message
@@ -76,7 +76,7 @@ def test_every_death_of_a_forked_child_is_one_failure(
 
 
 def test_a_hard_limit_is_never_exceeded_and_the_peak_of_a_worker_is_known(tmp_path: Path) -> None:
-    limits = Limits(timeout_s=30, memory_gib=0.5, hard=True)
+    limits = Limits(timeout_s=300, memory_gib=0.5, hard=True)
     with ChildPool(workers=1, work=tmp_path / "work", poll_s=5.0) as pool:
         before = pids(ask(pool, "a", limits))
         found = ask(pool, "greedy", limits)
@@ -94,7 +94,7 @@ def test_a_process_with_threads_is_never_forked(tmp_path: Path) -> None:
 
 
 def test_a_killed_template_is_replaced(pool: ChildPool) -> None:
-    limits = Limits(timeout_s=30, memory_gib=0.5, recycle_items=1)
+    limits = Limits(timeout_s=300, memory_gib=0.5, recycle_items=1)
     template = pids(ask(pool, "a", limits))[0]
     os.kill(template, signal.SIGKILL)
     again = pids(ask(pool, "a", limits))
