@@ -34,7 +34,7 @@ from schemas import values
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import fake_input
 from schemas.graph import TensorSpec
-from schemas.known import MAX_EXAMPLE, WHOLE, computed_constants
+from schemas.known import MAX_EXAMPLE, WHOLE, Reads, computed_constants
 from schemas.rows import FailureKind
 
 UNCHECKED = {"TRANSFORMERS_DISABLE_TORCH_CHECK": "1"}
@@ -69,6 +69,8 @@ class Capture:
     """id of an input tensor -> argument name; the tensors live in the pieces."""
     inits: dict[str, str] = field(default_factory=dict)
     """Argument name -> initialiser, where the capture read values; else those that were wanted hold."""
+    reads: frozenset[str] = frozenset()
+    """Names of arguments whose numbers were read: the graphs hold for these."""
     ran: bool = False
     """Whether the model's own code ran: what it keeps in Python is that of a second call then."""
 
@@ -126,10 +128,10 @@ def _call(
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     data = {id(arguments[name]): value for name, value in known.items()}
     os.environ.update(UNCHECKED)
-    ran = False
+    ran, reads = False, Reads({id(arguments[name]): name for name in known})
     with step(CAPTURE), torch.set_grad_enabled(training), fake_scope(built), no_collection(), no_origins():
         if known:
-            pieces, reasons = _capture_reading(built, arguments, data)
+            pieces, reasons = _capture_reading(built, arguments, data, reads)
         elif (whole := _capture_whole(built.model, arguments)) is not None:
             pieces, reasons = (whole,), ()
         else:
@@ -137,7 +139,7 @@ def _call(
             ran = True
     _check_sources(pieces)
     named = {id(value): name for name, value in arguments.items()}
-    return Capture(pieces=pieces, reasons=reasons, inputs=named, ran=ran)
+    return Capture(pieces=pieces, reasons=reasons, inputs=named, reads=frozenset(reads.found), ran=ran)
 
 
 def _check_sources(pieces: Sequence[Piece]) -> None:
@@ -148,7 +150,7 @@ def _check_sources(pieces: Sequence[Piece]) -> None:
 
 
 def _capture_reading(
-    built: Built, arguments: Mapping[str, Any], data: Mapping[int, torch.Tensor]
+    built: Built, arguments: Mapping[str, Any], data: Mapping[int, torch.Tensor], reads: Reads
 ) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
     """The one graph of a call that may read the numbers of some arguments; the graph itself is not run."""
     torch._dynamo.reset()
@@ -160,7 +162,7 @@ def _capture_reading(
         pieces.append(Piece(gm=gm, examples=tuple(examples)))
         return _stop
 
-    with _reading(built, data), suppress(_Stopped):
+    with _reading(built, data, reads), suppress(_Stopped):
         torch.compile(built.model, backend=record, dynamic=False, fullgraph=True)(**arguments)
     return tuple(pieces), tuple(_one_line(text) for text in torch._dynamo.utils.counters["graph_break"])
 
@@ -280,7 +282,7 @@ def as_literal(item: WantedInput, known: Mapping[str, torch.Tensor]) -> WantedIn
 
 
 @contextmanager
-def _reading(built: Built, data: Mapping[int, torch.Tensor]) -> Iterator[None]:
+def _reading(built: Built, data: Mapping[int, torch.Tensor], reads: Reads) -> Iterator[None]:
     """Let a capture read inputs, and buffers whose data the constructor computed; nothing if there are no inputs."""
     if not data:
         yield
@@ -289,7 +291,7 @@ def _reading(built: Built, data: Mapping[int, torch.Tensor]) -> Iterator[None]:
         key: value for key, value in built.data.items()
         if value.numel() <= MAX_EXAMPLE and str(value.dtype).removeprefix("torch.") in WHOLE
     }  # fmt: skip
-    with torch._dynamo.config.patch(**_SCALARS), computed_constants({**buffers, **data}):
+    with torch._dynamo.config.patch(**_SCALARS), computed_constants({**buffers, **data}, reads):
         yield
 
 

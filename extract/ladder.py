@@ -11,7 +11,8 @@
 | real weights, recorded      | if recording needs a value that depends on weights        | real, record-...      |
 | scaled weights, recorded    | the same, where the real ones are too large               | scaled, record-...    |
 
-A recorded graph whose forward read values of inputs or weights holds for these values only: "record-specialised".
+A graph whose forward read values of inputs or weights holds for these values only: "dynamo-specialised" and
+"record-specialised".
 Reads a ModelConfig and the installed libraries; writes nothing. Raises the failure of the last attempt that was made
 with fake weights, which says most about the architecture, or of the first where inputs did not fit or an op failed.
 """
@@ -39,6 +40,7 @@ from schemas.rows import FailureKind, ModelConfig, Text
 
 SCALED = "scaled"
 DYNAMO, RECORDED, SPECIALISED = "dynamo-eval", "record-eval", "record-specialised"
+DYNAMO_SPECIALISED = "dynamo-specialised"
 """Capture modes: by Dynamo, function by function, and the latter where the graph holds for the values read only."""
 MISFITS = frozenset({FailureKind.INPUT_MISMATCH, FailureKind.RUNTIME_ERROR})
 """Kinds of failure of Dynamo that are the model's own more often than not: they stay what is told."""
@@ -80,7 +82,7 @@ class Traced:
     @property
     def specialised(self) -> bool:
         """Whether the graphs hold for the numbers that were read only."""
-        return self.mode in (SPECIALISED,)
+        return self.mode in (SPECIALISED, DYNAMO_SPECIALISED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ class Attempt:
         built.model.train(config.training)
         if mode == DYNAMO:
             captured = capture(built, wanted, seed=config.seed, training=config.training)
+            mode = DYNAMO_SPECIALISED if captured.reads else mode
         else:
             recorded = record(built, wanted, seed=config.seed)
             captured, mode = recorded.capture, SPECIALISED if recorded.reads else RECORDED

@@ -73,9 +73,54 @@ def attach(mode: FakeTensorMode, fake: Any, data: torch.Tensor) -> None:
         mode.fake_tensor_converter.add_constant_storage_mapping(fake)
 
 
+class Reads:
+    """Which tensors of given data had their values read, or decide a size, directly or through what was computed."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self.names = names
+        """id of a tensor with given data -> its name."""
+        self.found: set[str] = set()
+        self._sources: dict[int, tuple[Any, frozenset[str]]] = {}
+        """Number of a storage of data -> (the storage, so that no other gets its number; names)."""
+
+    def note(self, constant: torch.Tensor, names: frozenset[str]) -> None:
+        """Some data depends on the tensors of these names."""
+        storage = constant.untyped_storage()
+        before = self._sources.get(int(storage._cdata), (storage, frozenset[str]()))[1]
+        self._sources[int(storage._cdata)] = (storage, before | names)
+
+    def of(self, given: Any) -> frozenset[str]:
+        """What the operands of a call depend on."""
+        constants = [leaf.constant for leaf in pytree.tree_leaves(given) if isinstance(leaf, FakeTensor)]
+        numbers = [int(item.untyped_storage()._cdata) for item in constants if item is not None]
+        return frozenset().union(*(self._sources[number][1] for number in numbers if number in self._sources))
+
+    def passed(self, func: Any, given: Any, made: Any, names: frozenset[str]) -> None:
+        """A call with operands that depend on `names` gave `made`."""
+        if reads_values(func, given):
+            self.found |= names
+        for leaf in pytree.tree_leaves(made):
+            if isinstance(leaf, FakeTensor) and leaf.constant is not None:
+                self.note(leaf.constant, names)
+
+
+def reads_values(func: Any, given: Any) -> bool:
+    """Whether an ATen call gives a Python number, or a tensor whose size depends on values; by torch's own tags."""
+    tags = getattr(func, "tags", ())
+    if torch.Tag.data_dependent_output in tags:
+        return True
+    if torch.Tag.dynamic_output_shape not in tags:
+        return False
+    masks = [leaf for leaf in pytree.tree_leaves(given[0][1:]) if isinstance(leaf, torch.Tensor)]
+    return func is not _aten.index.Tensor or any(item.dtype in (torch.bool, torch.uint8) for item in masks)
+
+
 @contextmanager
-def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Iterator[None]:
-    """Carry known data through fake operations; `known`: id of a tensor -> the data that its fake copies have."""
+def computed_constants(known: Mapping[int, torch.Tensor] | None = None, reads: Reads | None = None) -> Iterator[None]:
+    """Carry known data through fake operations; `known`: id of a tensor -> the data that its fake copies have.
+
+    `reads` notes which of these were read.
+    """
     data_of = known or {}
     limit, from_tensor, dispatch = (
         fake_tensor.CONSTANT_NUMEL_LIMIT, FakeTensorMode.from_tensor, FakeTensorMode.dispatch
@@ -85,12 +130,17 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None) -> Itera
         made = from_tensor(self, tensor, **settings)
         if id(tensor) in data_of:
             attach(self, made, data_of[id(tensor)])
+            if reads is not None and id(tensor) in reads.names and made.constant is not None:
+                reads.note(made.constant, frozenset({reads.names[id(tensor)]}))
         return made
 
     def run(self: FakeTensorMode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         unknown = any(isinstance(item, UNKNOWN) for item in (*args, *(kwargs or {}).values()))
+        names = reads.of((args, kwargs)) if reads is not None else frozenset[str]()
         with _forgotten(self, func, (args, kwargs)) if unknown else nullcontext():
             made = dispatch(self, func, types, args, kwargs or {})
+        if reads is not None and names:
+            reads.passed(func, (args, kwargs), made, names)
         if func in FACTORIES and not unknown and isinstance(made, FakeTensor) and _is_concrete(made):
             with no_dispatch():
                 data = func(*args, **{**(kwargs or {}), "device": "cpu", "pin_memory": None})

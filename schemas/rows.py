@@ -161,7 +161,7 @@ class GraphRecord:
     """What was called: "forward"; on request "batch" (four at a time) and "decode" (one token after a cache)."""
     capture: str
     """Capture mode: "dynamo-eval"; "record-eval" where the forward was recorded function by function instead;
-    "record-specialised" where it read values of inputs or weights while recorded: the graph holds for
+    "dynamo-specialised" and "record-specialised" where it read values of inputs or weights: the graph holds for
     these values; on request "aten-eval", "aot-forward" and "aot-backward", made from the torch-level graph."""
     rung: str
     """How weights were avoided: "fake" (fake parameters on CPU), "real" (small enough to hold) or "scaled" (real ones
