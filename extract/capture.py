@@ -27,9 +27,9 @@ from torch._dynamo.source import RandomValueSource
 from torch.utils import _pytree as pytree
 
 from extract.build import Built, fake_scope
+from extract.described import number_value
 from extract.failures import CAPTURE, LIBRARY_ERRORS, NondeterministicError, clean, failure_kind, step
 from extract.inputs import WantedInput
-from passbench.inputs import value_of
 from schemas import values
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import fake_input
@@ -259,9 +259,7 @@ def _argument(item: WantedInput, built: Built, seed: int) -> torch.Tensor:
 
 
 def _value(item: WantedInput, seed: int) -> torch.Tensor:
-    value = value_of(item.init, item.spec, seed=seed)
-    assert isinstance(value, torch.Tensor)
-    return value
+    return item.value(seed)
 
 
 # --- values that the model may read ---------------------------------------------------------------------------------
@@ -271,14 +269,20 @@ def _kind(item: WantedInput) -> str:
 
 def is_readable(spec: TensorSpec) -> bool:
     """Whether an input is small and holds whole numbers or truth values."""
-    return spec.dtype in WHOLE and spec.numel <= MAX_EXAMPLE
+    return spec.dtype in WHOLE and is_few(spec)
+
+
+def is_few(spec: TensorSpec) -> bool:
+    """Whether the numbers of an input are written out where they were read."""
+    return spec.numel <= MAX_EXAMPLE
 
 
 def as_literal(item: WantedInput, known: Mapping[str, torch.Tensor]) -> WantedInput:
     """The same input with its numbers written out, unless its initialiser gives them already."""
     if item.name not in known or _kind(item) in EXACT:
         return item
-    return replace(item, init=values.dumps({"kind": LITERAL, "data": known[item.name].reshape(-1).tolist()}))
+    data = [number_value(value) for value in known[item.name].reshape(-1).tolist()]
+    return replace(item, init=values.dumps({"kind": LITERAL, "data": data}))
 
 
 @contextmanager

@@ -21,20 +21,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, unset_fake_temporarily
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from extract.build import Built, fake_scope
-from extract.capture import Capture, Piece, as_literal, is_readable
-from extract.failures import CAPTURE, step
-from extract.inputs import WantedInput
+from extract.capture import Capture, Piece, as_literal, is_few, is_readable
+from extract.failures import CAPTURE, LIBRARY_ERRORS, step
+from extract.inputs import WantedInput, copied
 from extract.known import ALIKE, Known
 from extract.patches import as_compiled, broadcast_masks, forget_cached, idle_conversions, told_arrays
-from passbench.inputs import value_of
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
+from schemas.known import reads_values
 
 _COUNTED = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
 """Calls whose output shape depends on values: their results are kept as constants."""
@@ -76,8 +77,8 @@ class _Origin:
 
     node: torch.fx.Node
     path: tuple[Any, ...]
-    varies: bool
-    """Whether its values depend on an input or a parameter."""
+    sources: frozenset[str] = frozenset()
+    """Names of the inputs and parameters that its values depend on."""
 
 
 def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Recorded:
@@ -89,15 +90,17 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     forget_cached()
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
+    given = {item.name: copied(arguments[item.name]) for item in wanted if built.mode is None and is_few(item.spec)}
     recorder = _Recorder(built, arguments)
-    told = told_arrays(lambda tensor: recorder.constant(tensor, varies=False))
+    told = told_arrays(lambda tensor: recorder.constant(tensor))
     patches = (told, idle_conversions(), as_compiled(), broadcast_masks())
     with ExitStack() as stack:
-        for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder):
+        for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder.watch, recorder):
             stack.enter_context(context)
         result = built.model(**arguments)
     piece = Piece(gm=recorder.finish(result), examples=tuple(recorder.examples))
     read = {item.name: arguments[item.name] for item in wanted if recorder.reads and is_readable(item.spec)}
+    read |= {item.name: given[item.name] for item in wanted if item.name in recorder.read & set(given)}
     found = Capture(
         pieces=(piece,), reasons=(), inputs={id(value): name for name, value in arguments.items()}, ran=True,
         inits={item.name: as_literal(item, read).init for item in wanted if item.name in read},
@@ -110,9 +113,28 @@ def _argument(item: WantedInput, built: Built, seed: int) -> torch.Tensor:
     if built.mode is not None and item.spec.dtype.startswith(("float", "bfloat", "complex")):
         return fake_input(item.spec)
     with unset_fake_temporarily():
-        value = value_of(item.init, item.spec, seed=seed)
-    assert isinstance(value, torch.Tensor)
-    return value
+        return item.value(seed)
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes whether an ATen call below gave a Python number, or a tensor whose size depends on values."""
+
+    seen = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen = self.seen or reads_values(func, (args, kwargs))
+        return func(*args, **(kwargs or {}))
+
+
+def _sized_by_values(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a call cannot say the sizes of its results from the sizes of its operands: it fails without values."""
+    with unset_fake_temporarily(), torch._C.DisableTorchFunction(), FakeTensorMode():
+        blank = pytree.tree_map_only(torch.Tensor, lambda tensor: fake_input(specs_of(tensor)[0]), (args, kwargs))
+        try:
+            func(*blank[0], **blank[1])
+        except LIBRARY_ERRORS:
+            return True
+    return False
 
 
 class _Recorder(TorchFunctionMode):
@@ -125,11 +147,14 @@ class _Recorder(TorchFunctionMode):
         self.argument_names = {id(value): name for name, value in arguments.items()}
         self.origins: MutableMapping[torch.Tensor, _Origin] = WeakIdKeyDictionary()
         self.examples: list[Any] = []
+        self.watch = _Watch()  # type: ignore[no-untyped-call]
         self.reads: list[str] = []
+        self.read: set[str] = set()
+        """Names of the inputs and parameters that these depend on."""
         self.effects: set[torch.fx.Node] = set()
         self.labels: set[str] = set()
-        self.varying: dict[int, torch.UntypedStorage] = {}
-        """Storages that something which varies was written into."""
+        self.varying: dict[int, tuple[torch.UntypedStorage, frozenset[str]]] = {}
+        """Storages that something which varies was written into, and what it depends on."""
         self.last_placeholder: torch.fx.Node | None = None
         """Placeholders stand in the order of `examples`, before all calls."""
 
@@ -156,12 +181,15 @@ class _Recorder(TorchFunctionMode):
         """Run a call and keep it if it made or changed a tensor."""
         operands = _tensors((args, kwargs))
         versions = [operand._version for operand in operands]
+        self.watch.seen = False
         result = self.known.run(func, args, kwargs)
         writes = versions != [operand._version for operand in operands]
         made = _tensors(result)
         if not made and not writes:
             self._note_read(func.__name__, operands)
         elif writes or not all(any(leaf is operand for operand in operands) for leaf in made):
+            if self.watch.seen and _sized_by_values(func, args, kwargs):
+                self._add_read(func.__name__, self._all_sources(operands))
             self._keep(func, (args, kwargs), result, writes=writes)
         return result
 
@@ -170,8 +198,14 @@ class _Recorder(TorchFunctionMode):
         is_value = name in ("item", "tolist", "numpy", "equal", "allclose", "is_nonzero") or name in (
             "__bool__", "__int__", "__float__", "__index__", "__complex__", "__contains__", "__array__",
         )  # fmt: skip
-        if is_value and any(self._varies(operand) for operand in operands):
+        if is_value:
+            self._add_read(name, self._all_sources(operands))
+
+    def _add_read(self, name: str, sources: frozenset[str]) -> None:
+        """A call read values that depend on these; on none, it read constants."""
+        if sources:
             self.reads.append(name)
+            self.read |= sources
 
     def _with_numbers(self, given: Any) -> Any:
         """Arguments in which known integers that are tensors stand as Python's."""
@@ -196,10 +230,10 @@ class _Recorder(TorchFunctionMode):
             if values is None:
                 parts.append(part)
                 continue
-            varies = self._varies(part)
-            self.reads += ["__getitem__"] if varies else []
+            sources = self._sources(part)
+            self._add_read("__getitem__", sources)
             with unset_fake_temporarily():
-                parts += [self.constant(found.clone(), varies=varies) for found in values.nonzero(as_tuple=True)]
+                parts += [self.constant(found.clone(), sources) for found in values.nonzero(as_tuple=True)]
         return tuple(parts) if isinstance(index, tuple) or len(parts) != 1 else parts[0]
 
     # --- nodes ------------------------------------------------------------------------------------------------------
@@ -207,30 +241,31 @@ class _Recorder(TorchFunctionMode):
         """Add the node of a call and note what it made."""
         operands = _tensors(given)
         sources = operands[1:] if func.__name__ in ALIKE else operands
-        varies = any(self._varies(operand) for operand in sources)
+        known = self._all_sources(sources)
         counted = func.__name__ in _COUNTED or _is_counted(func.__name__, *given)
         if counted or (not operands and _has_arrays(given)):
-            self.reads += [func.__name__] if varies else []
+            self._add_read(func.__name__, known)
             for leaf in _tensors(result):
-                self.constant(leaf, varies=varies)
+                self.constant(leaf, known)
             return
         op, target, args = _target(func, given[0])
         node = self.graph.create_node(op, target, self._encode(args), self._encode(given[1]))
         self._describe(node, result)
         if writes:
             self.effects.add(node)
-            for operand in operands[:1] if varies else ():
+            for operand in operands[:1] if known else ():
                 storage = operand.untyped_storage()
-                self.varying[int(storage._cdata)] = storage
+                before = self.varying.get(int(storage._cdata), (storage, frozenset[str]()))[1]
+                self.varying[int(storage._cdata)] = (storage, before | known)
         for path, leaf in pytree.tree_flatten_with_path(result)[0]:
             if isinstance(leaf, torch.Tensor):
                 keys = tuple(_key(part) for part in path)
-                self.origins[leaf] = _Origin(node=node, path=keys, varies=varies)
+                self.origins[leaf] = _Origin(node=node, path=keys, sources=known)
 
     def _describe(self, node: torch.fx.Node, value: Any) -> None:
         node.meta[META_SPECS] = specs_of(value)
 
-    def constant(self, value: torch.Tensor, *, varies: bool) -> torch.Tensor:
+    def constant(self, value: torch.Tensor, sources: frozenset[str] = frozenset()) -> torch.Tensor:
         """Keep a real tensor in the graph by value; -> the tensor."""
         name = f"_constant_{len(self.graph.nodes)}"
         with torch._C.DisableTorchFunction(), unset_fake_temporarily():
@@ -238,7 +273,7 @@ class _Recorder(TorchFunctionMode):
         self.root.register_buffer(name, kept, persistent=False)
         node = self.graph.create_node("get_attr", name)
         self._describe(node, kept)
-        self.origins[value] = _Origin(node=node, path=(), varies=varies)
+        self.origins[value] = _Origin(node=node, path=(), sources=sources)
         return value
 
     def _origin(self, tensor: torch.Tensor) -> _Origin:
@@ -260,15 +295,24 @@ class _Recorder(TorchFunctionMode):
             node = self.last_placeholder = self.graph.placeholder(label)
         self._describe(node, tensor)
         self.examples.append(tensor)
-        return _Origin(node=node, path=(), varies=argument is not None or isinstance(tensor, torch.nn.Parameter))
+        return _Origin(node=node, path=(), sources=self._own_sources(tensor))
 
-    def _varies(self, tensor: torch.Tensor) -> bool:
+    def _own_sources(self, tensor: torch.Tensor) -> frozenset[str]:
+        """What a tensor that no call made depends on: itself, if it is an input or a parameter."""
+        argument = self.argument_names.get(id(tensor))
+        if argument is None and not isinstance(tensor, torch.nn.Parameter):
+            return frozenset()
+        return frozenset({argument if argument is not None else f"self.{self.built.name_of(tensor)}"})
+
+    def _sources(self, tensor: torch.Tensor) -> frozenset[str]:
+        """The inputs and parameters that a tensor's values depend on."""
         found = self.origins.get(tensor)
-        if int(tensor.untyped_storage()._cdata) in self.varying:
-            return True
-        if found is not None:
-            return found.varies
-        return id(tensor) in self.argument_names or isinstance(tensor, torch.nn.Parameter)
+        written = self.varying.get(int(tensor.untyped_storage()._cdata))
+        own = self._own_sources(tensor) if found is None else found.sources
+        return own if written is None else own | written[1]
+
+    def _all_sources(self, tensors: Sequence[torch.Tensor]) -> frozenset[str]:
+        return frozenset[str]().union(*map(self._sources, tensors))
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
         """The node of a tensor; elements of tuples get theirs when they are first used."""
