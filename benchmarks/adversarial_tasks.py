@@ -64,6 +64,7 @@ TASKS: dict[str, tuple[_Source, ...]] = {
     "masked_softmax": (_Source(call=lambda x, y: torch.softmax(x + y, -1), shape=(6, 50), masked=True),),
     "transposed": (_Source(call=lambda x, y: torch.relu(x + y), transposed=True),),
     "half_chain": (_Source(call=lambda x, y: torch.relu(x + y) * 0.3 + x, dtype=torch.float16),),
+    "sin_relu": (_Source(call=lambda x, y: torch.relu(torch.sin(x) + torch.cos(y)), shape=(64, 64)),),
     "two_families": (ADD_RELU, _Source(call=lambda x, y: torch.relu(x * y))),
 }
 """Name -> the variants of a task."""

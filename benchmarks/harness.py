@@ -114,17 +114,24 @@ def one(job: Path) -> None:
 
     from passbench.candidate import Candidate
     from passbench.check import compare
+    from passbench.interpreter import streamline
+    from passbench.matching import Matcher
     from passbench.wire import decode
     from passbench.worker import Reference
 
     asked = json.loads(job.read_text())
-    wrapped = [[stem, stem] for stem in asked["passes"]] + [
-        [stem, name] for stem in asked["passes"] for name in names(stem)
-    ]
+    wrapped = [[stem, name] for stem in asked["passes"] for name in names(stem)]
+    sources = {path.name: path.read_text() for path in Path("submission").glob("*.py")}
     torch.set_num_threads(1)
+    streamline()
     with torch.no_grad():
         reference = Reference({"graph": asked["graph"]}, "cpu")
-        candidate = Candidate({**asked, "wrapped": wrapped, "max_functions": 1, "off": []}, "cpu")
+        candidate = Candidate({"graph": asked["graph"], "off": []}, "cpu")
+        matcher = Matcher({"passes": asked["passes"], "wrapped": wrapped})
+        told = matcher.match({"captured": candidate.capture(), "only": asked["passes"]})
+        passes = json.loads(json.dumps(matcher.account()["passes"]))
+        terms = {"wrapped": wrapped, "sources": sources, "keys": asked["passes"]}
+        candidate.bind({"passes": passes, "steps": told["steps"], **terms})
         seeds = [*range(DRAWS), 0, DRAWS - 1]
         right = True
         for index, seed in enumerate(seeds):

@@ -113,7 +113,7 @@ def reordered(nodes: Sequence[Node], inside: set[Node]) -> str:
     places = [index for index, node in enumerate(nodes) if node in inside]
     span = nodes[places[0] : places[-1] + 1]
     writes = {node: written(node) for node in span}
-    if not any(writes[node] or _is_barrier(node) for node in span):
+    if not any(writes[node] or is_barrier(node) for node in span):
         return ""
     late = set(inside)
     for node in span:
@@ -128,7 +128,7 @@ def reordered(nodes: Sequence[Node], inside: set[Node]) -> str:
 
 
 def _conflict(one: Node, two: Node, writes: Mapping[Node, list[Node]]) -> bool:
-    if _is_barrier(one) or _is_barrier(two):
+    if is_barrier(one) or is_barrier(two):
         return True
     return _share(writes[one], _touched(two)) or _share(writes[two], _touched(one))
 
@@ -162,7 +162,7 @@ def _writes_first(node: Node) -> bool:
     return name.endswith("_") and not name.endswith("__")
 
 
-def _is_barrier(node: Node) -> bool:
+def is_barrier(node: Node) -> bool:
     return _name(node) in _BARRIERS
 
 

@@ -1,13 +1,16 @@
-"""The candidate's side of a worker: load a frozen submission, apply its passes inside torch.compile, run the result.
+"""The candidate's side of a worker: what a submission's passes made of a graph, built again here and run.
 
-Runs in the candidate's process only; what it reports is a claim. Reads the submission's copy in the scratch folder.
+    side = Candidate(request, "cpu", Loaded(request))        # Dynamo captures the graph
+    side.capture()                               # the captured graph as IR, for the process that runs the passes
+    side.bind(request)                           # that process's steps, done again; wrappers and kernels from source
+    side.run(request)
+
+No Python of the submission runs in this process: the rewritten graph is made by `passbench.rewriting`, its wrappers
+and kernels by `passbench.program`. Only where a proof leaves out the layers D4b.graph or D4b.source are the
+submission's own objects used (`passbench.trusting`). Reads a copy of the submission then, and nothing otherwise.
 """
 
-import os
-import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -19,35 +22,92 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from passbench.autotuned import choose
 from passbench.census import Census
 from passbench.failure import PassFailed, one_line
+from passbench.graph_rules import checked, foreign_name, is_changed
 from passbench.guard import changes, snapshot
-from passbench.guest_modules import GuestModules, file_of, module_name
 from passbench.inputs import materialize
 from passbench.launches import Launches
-from passbench.match import InvalidGraph, Pattern, PatternError, check_graph, rewrite_pass, trace_pattern
+from passbench.match import InvalidGraph, PatternError, check_graph, unpack
 from passbench.ownership import Watch
+from passbench.program.build import Built
+from passbench.program.launcher import Record
+from passbench.program.names import Files
+from passbench.program.wrappers import program_of
 from passbench.rewrites import Outline, outline
-from passbench.submission import GRAPH_PASS, Rejected
+from passbench.rewriting import FOREIGN, UNPACK, Name, NotAnAccount, Pass, Rewritten, Step, prepared, replay
+from passbench.sources import read_modules
+from passbench.submission import Rejected, Submission
+from passbench.trusting import Trusting
 from passbench.wire import Header, encode
-from schemas.fx import lower
+from schemas.fx import lift, lower
 from schemas.graph import Graph
 from schemas.rows import Verdict
 
-Backend = Callable[..., Any]
+Call = Callable[..., Any]
+
+
+class _Applying:
+    """Steps of passes, done again on one captured graph."""
+
+    def __init__(self, loaded: "Loaded", request: Header, device: str, captured: str) -> None:
+        self.loaded, self.request, self.device = loaded, request, device
+        self.before: Graph | None = Graph.from_json(captured)
+        self.rewritten = Rewritten(gm=prepared(captured))
+        self.functions: dict[str, tuple[Call, Call]] = {}
+
+    def known(self, names: Sequence[Name]) -> dict[str, Call]:
+        """Wrappers, as they run plain, by the name under which a graph calls them; with those met before."""
+        new = [name for name in names if foreign_name(*name) not in self.functions]
+        if new:
+            self.functions.update(self.loaded.functions(self.request, new, self.device))
+        return {UNPACK: unpack, **{name: pair[0] for name, pair in self.functions.items()}}
+
+    def do(self, step: Step) -> None:
+        """One pass."""
+        if step.graph:
+            self.do_graph(step)
+        elif step.arguments:
+            if list(step.function) not in [list(name) for name in self.request["wrapped"]]:
+                text = f"{step.function[0]}.py: mark {step.function[1]} with @torch.fx.wrap"
+                raise Rejected("unwrapped-function", text)
+            replay(self.rewritten, step, self.known([step.function])[foreign_name(*step.function)])
+            self.before = None
+        elif step.diagnosis:
+            self.rewritten.diagnosis.append(f"{step.key}.py: {step.diagnosis}")
+
+    def do_graph(self, step: Step) -> None:
+        """One pass of the whole-graph form."""
+        known = self.known(called_in(step.graph))
+        names = {function: name for name, function in known.items()}
+        before = self.before or lift(self.rewritten.gm, foreign=lambda function: names.get(function, ""))
+        after = checked(step.graph, before, known)
+        changed = is_changed(before, after) or "D10.changed" in self.loaded.off
+        self.rewritten.matches += changed
+        self.rewritten.diagnosis += [] if changed else [f"{step.key}.py: the graph is unchanged"]
+        self.rewritten.gm, self.before = prepared(step.graph, known), after
+
+
+class Captured(BaseException):
+    """Dynamo has called the backend, and nothing is to be run yet."""
 
 
 class Loaded:
-    """The passes of a submission in this process, with what watches them."""
+    """What the graphs of one process share: the submission's functions, and what watches them."""
 
     def __init__(self, request: Header) -> None:
         self.off = frozenset(request["off"])
         self.census = Census(poison="D7.poison" not in self.off)
-        self.launches = Launches(ghost=request.get("ghost", False), census=self.census).__enter__()
+        self.record = Record()
+        self.launches = Launches(ghost=False, census=self.census).__enter__()
+        """Of kernels that are the submission's own objects, in proofs."""
         self.watching = True
         self.state = snapshot()
-        guests = GuestModules(Path("submission"))
-        self.passes = [guests.load(key) for key in request["passes"]]
-        self.functions = _functions(self.passes, request)
-        self.patterns = {module.__name__: _traced(module) for module in self.passes if not hasattr(module, GRAPH_PASS)}
+        self.trusting = Trusting(request) if self.off & {"D4b.graph", "D4b.source"} else None
+        self.built: Built | None = None
+
+    @property
+    def launched(self) -> int:
+        """Launches so far."""
+        return self.record.count + self.launches.count
 
     def watch(self, wanted: bool) -> None:
         """Count launches and operators from now on, or no longer: before the clock runs, nothing is in its way."""
@@ -57,33 +117,132 @@ class Loaded:
             self.launches.__exit__()
         self.watching = wanted
 
+    def be_ghost(self, wanted: bool) -> None:
+        """Have launches do nothing, or what they do."""
+        self.record.ghost = self.launches.ghost = wanted
+
+    def functions(self, request: Header, names: Sequence[Name], device: str) -> dict[str, tuple[Call, Call]]:
+        """Wrappers as they run plain and watched, by the name under which a graph calls them."""
+        if self.trusting is not None and "D4b.source" in self.off:
+            plain = {name: self.trusting.function(name) for name in names}
+            pairs = {name: (function, function) for name, function in plain.items()}
+        else:
+            built = self.compiled(request, names, device)
+            wrappers = {name: built.wrapper(name) for name in names}
+            pairs = {name: (item.plain, item.watched) for name, item in wrappers.items()}
+        return {foreign_name(*name): (plain, watched(call, self.census)) for name, (plain, call) in pairs.items()}
+
+    def compiled(self, request: Header, names: Sequence[Name], device: str) -> Built:
+        """The namespace with all these wrappers, made anew if one is missing in the last."""
+        if self.built is None or not set(names) <= set(self.built.program.wrappers):
+            known = list(self.built.program.wrappers) if self.built else []
+            program = program_of(Files(read_modules(submission_of(request))), list(dict.fromkeys([*known, *names])))
+            self.built = Built(program, self.record, self.census.rest, interpreted=device == "cpu")
+        return self.built
+
 
 class Candidate:
     """One graph under one submission."""
 
     def __init__(self, request: Header, device: str, loaded: Loaded | None = None) -> None:
         self.graph = Graph.from_json(request["graph"])
-        self.device = device
-        self.matches = self.replaced = 0
-        self.diagnosis: list[str] = []
+        self.device, self.request = device, request
+        self.rewritten: Rewritten | None = None
         self.failure: BaseException | None = None
         self.held: list[list[Any]] = []
         self.last: list[Any] = []
         """Inputs of the last call."""
         self.rewrite: dict[str, Outline] = {}
         self.loaded = loaded or Loaded(request)
-        compiled = torch.compile(lower(self.graph).to(device), backend=self.backend, dynamic=False, fullgraph=True)
-        self.call: Callable[..., Any] = compiled
+        self.module = lower(self.graph).to(device)
+        self.captured = ""
+        self.plain: Call = capturing
+        self.watched: Call = capturing
+        compiled = torch.compile(self.module, backend=self.backend, dynamic=False, fullgraph=True)
+        self.call: Call = compiled
 
+    # --- from graph to call -----------------------------------------------------------------------------------------
+    def capture(self) -> str:
+        """The graph as Dynamo gives it to a backend, as IR; it is compiled by then, and nothing has run."""
+        try:
+            self.call(*shells(self.graph, self.device))
+        except Captured:
+            pass
+        except BaseException:
+            if self.failure is not None:
+                raise self.failure from None
+            raise
+        return self.captured
+
+    def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Call:
+        """The torch.compile backend."""
+        try:
+            self.captured = lift(gm).to_json()
+            self.rewrite["before"] = outline(gm.graph)
+            if self.loaded.trusting is not None and "D4b.graph" in self.loaded.off:
+                self.in_place(gm, example_inputs)
+        except Exception as error:
+            self.failure = settled(error)
+            raise
+        return self.forward
+
+    def forward(self, *args: Any) -> Any:
+        """The rewritten graph; what it raises is kept, because Dynamo may put an error of its own in its place."""
+        try:
+            return self.watched(*args) if self.loaded.watching else self.plain(*args)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def bind(self, request: Header) -> None:
+        """Do again what the passes did, and have it run at every call from now on."""
+        try:
+            passes = {item["key"]: Pass(key=item["key"], pattern=item["pattern"], function=tuple(item["function"]))
+                      for item in request["passes"]}  # fmt: skip
+            steps = [Step.from_json(raw, passes) for raw in request["steps"]]
+            applying = _Applying(self.loaded, request, self.device, self.captured)
+            for step in steps:
+                applying.do(step)
+            self.install(applying.rewritten, dict(applying.functions.values()))
+        except Exception as error:
+            raise settled(error) from error
+
+    def install(self, rewritten: Rewritten, pairs: Mapping[Any, Call]) -> None:
+        """Have calls run a rewritten graph; `pairs` are its wrappers with what stands for them in watched calls."""
+        gm = rewritten.gm.to(self.device)
+        check_graph(gm)
+        self.rewritten = rewritten
+        self.rewrite["after"] = outline(gm.graph)
+        gm.recompile()
+        _LazyGraphModule.force_recompile(gm)  # else `plain` would look up the forward that is made below
+        self.plain = gm.forward
+        for node in gm.graph.nodes:
+            if node.op == "call_function":
+                node.target = pairs.get(node.target, node.target)
+        gm.recompile()
+        _LazyGraphModule.force_recompile(gm)
+        self.watched = gm.forward
+
+    def in_place(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> None:
+        """Have the submission's own passes change Dynamo's graph: in proofs only."""
+        assert self.loaded.trusting is not None
+        rewritten = Rewritten(gm=gm)
+        self.loaded.trusting.apply(rewritten, example_inputs)
+        pairs = {}
+        for name, function in self.loaded.trusting.called(rewritten.gm).items():
+            pairs[function] = self.loaded.functions(self.request, [name], self.device)[foreign_name(*name)][1]
+        self.install(rewritten, pairs)
+
+    # --- calls ------------------------------------------------------------------------------------------------------
     def inputs(self, request: Header, seed: int) -> list[Any]:
         """Input values as a request wants them."""
         return inputs_of(self.graph, {**request, "seed": seed}, self.device)
 
     def run(self, request: Header) -> Header:
-        """Call on fresh inputs and hold the outputs unread; facts of the call; raises what passes or kernels raise.
+        """Call on fresh inputs and hold the outputs unread; facts of the call; raises what kernels and wrappers raise.
 
         With "refill", the call is on the input tensors of the call before, which get new contents; where an output that
-        is held stands in them, on those of one more call.
+        is held stands in them, on those of one more call. With "ghost", launches do nothing.
         """
         inputs = self.inputs(request, request["seed"])
         past = [value for outputs in self.held for value in outputs if isinstance(value, torch.Tensor)]
@@ -93,19 +252,24 @@ class Candidate:
                 past += [value for value in self.called(self.last) if isinstance(value, torch.Tensor)]
             inputs = refill(self.last, inputs)
         self.last = inputs
-        watch, launches, census = Watch(inputs), self.loaded.launches, self.loaded.census
-        already = launches.count
+        constants = [*self.module.buffers()]
+        watch, kept, census = Watch(inputs), Watch(constants), self.loaded.census
+        already = self.loaded.launched
         census.operators.clear()
+        self.loaded.be_ghost(request.get("ghost", False))
         with choose(int(request.get("config", 0))) as used:
             outputs = self.called(inputs)
+        self.loaded.be_ghost(False)
         facts = watch.facts(outputs, past)
         self.held.append([*outputs, *(inputs[position] for position in request["changes"])])
         rewrite, self.rewrite = self.rewrite, {}  # told once
+        done = self.rewritten
+        state = changes(self.loaded.state, snapshot())[:8] + [f"constant {place}" for place in kept.changed()]
         return {
-            "matches": self.matches, "diagnosis": "; ".join(self.diagnosis), "facts": facts,
-            "launches": launches.count - already, "replaced": self.replaced,
-            "state": changes(self.loaded.state, snapshot())[:8], "library": sorted(set(census.operators))[:8],
-            "rewrite": rewrite, "configs": used.valid,
+            "matches": done.matches if done else 0, "diagnosis": "; ".join(done.diagnosis) if done else "",
+            "facts": facts, "launches": self.loaded.launched - already, "replaced": done.replaced if done else 0,
+            "state": state, "library": sorted(set(census.operators))[:8], "rewrite": rewrite,
+            "configs": used.valid,
         }  # fmt: skip
 
     def called(self, inputs: Sequence[Any]) -> list[Any]:
@@ -126,69 +290,54 @@ class Candidate:
         self.held[index] = []
         return {"outputs": described}, blobs
 
-    def backend(self, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Backend:
-        """The torch.compile backend: all passes in order, then the rewritten graph as it is."""
-        self.matches, self.replaced, self.diagnosis = 0, 0, []
-        before = outline(gm.graph)
-        try:
-            for module in self.loaded.passes:
-                gm = self.apply(module, gm, example_inputs)
-            check_graph(gm)
-            self.rewrite = {"before": before, "after": outline(gm.graph)}
-            _LazyGraphModule.force_recompile(gm)  # else `plain` would look up the forward that is made below
-            plain = gm.forward
-            under_census(gm, self.loaded.census)
-        except Exception as error:
-            self.failure = _settled(error)
-            raise
-        return self.guarded(plain, gm.forward)
 
-    def guarded(self, plain: Backend, watched: Backend) -> Backend:
-        """The rewritten graph; what it raises is kept, because Dynamo may put an error of its own in its place."""
+def capturing(*args: Any) -> Any:
+    """What stands for the rewritten graph before there is one."""
+    raise Captured
 
-        def call(*args: Any) -> Any:
-            try:
-                return watched(*args) if self.loaded.watching else plain(*args)
-            except BaseException as error:
-                self.failure = error
-                raise
 
-        return call
+def watched(function: Call, census: Census) -> Call:
+    """A wrapper whose operators are counted."""
 
-    def apply(self, module: ModuleType, gm: GraphModule, example_inputs: Sequence[torch.Tensor]) -> GraphModule:
-        """Apply one pass and count what it changed."""
-        if hasattr(module, GRAPH_PASS):
-            return self.apply_graph_pass(module, gm, example_inputs)
-        pattern, function = self.loaded.patterns[module.__name__], self.loaded.functions[module.__name__]
-        try:
-            done = rewrite_pass(gm, pattern, _arguments_of(module, gm), function)
-        except (PatternError, InvalidGraph, PassFailed, Rejected):
-            raise
-        except Exception as error:
-            detail = f"{module.__name__}: the matcher cannot apply this: {type(error).__name__}: {one_line(error)}"
-            raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
-        self.matches += done.matches
-        self.replaced += done.matches
-        self.diagnosis += [f"{file_of(module)}: {done.diagnosis}"] if done.diagnosis else []
-        return gm
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with census:
+            return function(*args, **kwargs)
 
-    def apply_graph_pass(self, module: ModuleType, gm: GraphModule, inputs: Sequence[torch.Tensor]) -> GraphModule:
-        """Apply a pass of the whole-graph form; it counts one match if the graph's code changed."""
-        before = gm.code
-        try:
-            after = module.graph_pass(gm, inputs)
-        except Exception as error:
-            raise PassFailed(
-                Verdict.COMPILE_ERROR, f"{file_of(module)}: {type(error).__name__}: {one_line(error)}"
-            ) from error
-        if not isinstance(after, GraphModule):
-            raise PassFailed(Verdict.GRAPH_INVALID, f"{file_of(module)}: graph_pass returned {type(after).__name__}")
-        check_graph(after)
-        after.recompile()
-        changed = after.code != before
-        self.matches += changed
-        self.diagnosis += [] if changed else [f"{file_of(module)}: the graph is unchanged"]
-        return after
+    call.__name__ = call.__qualname__ = str(getattr(function, "__name__", "replacement"))
+    return call
+
+
+def called_in(text: str) -> list[Name]:
+    """The submission's functions that a graph's text calls; empty where it is no graph."""
+    try:
+        targets = [node.target for node in Graph.from_json(text).nodes]
+    except (ValueError, KeyError, TypeError):
+        return []
+    found = [target.removeprefix(FOREIGN).rpartition(":") for target in targets if target.startswith(FOREIGN)]
+    return list(dict.fromkeys((key, name) for key, _, name in found if key))
+
+
+def submission_of(request: Header) -> Submission:
+    """The submission's modules as a request gives them."""
+    files = tuple((path, text.encode("latin-1")) for path, text in sorted(request["sources"].items()))
+    return Submission(name="", digest="", files=files, passes=tuple(request["keys"]), task="")
+
+
+def shells(graph: Graph, device: str) -> list[Any]:
+    """Inputs of the right form whose contents nobody reads."""
+    scalars = iter(materialize(graph, seed=0, device=device)) if _has_scalars(graph) else None
+    found: list[Any] = []
+    for index in graph.placeholders:
+        spec = graph.nodes[index].outputs[0]
+        value = next(scalars) if scalars is not None else None
+        if not spec.dtype.startswith("Sym"):
+            value = torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype), device=device)
+        found.append(value)
+    return found
+
+
+def _has_scalars(graph: Graph) -> bool:
+    return any(graph.nodes[index].outputs[0].dtype.startswith("Sym") for index in graph.placeholders)
 
 
 def inputs_of(graph: Graph, request: Header, device: str) -> list[Any]:
@@ -202,31 +351,6 @@ def _places(values: Sequence[Any]) -> set[int]:
     return {value.untyped_storage().data_ptr() for value in values if isinstance(value, torch.Tensor)}
 
 
-def under_census(gm: GraphModule, census: Census) -> None:
-    """Have every function that is not torch's or ours called under the census; raises Rejected on foreign modules."""
-    for node in gm.graph.nodes:
-        if node.op == "call_module" and not type(gm.get_submodule(node.target)).__module__.startswith("torch."):
-            raise Rejected("foreign-module", f"{node.name}: a graph may call modules of torch only")
-        home = str(getattr(node.target, "__module__", None))
-        if node.op == "call_function" and _is_submitted(home):
-            node.target = _watched(node.target, census)
-    gm.recompile()
-    _LazyGraphModule.force_recompile(gm)
-
-
-def _is_submitted(home: str) -> bool:
-    return str(getattr(sys.modules.get(home), "__file__", "")).startswith(os.getcwd())
-
-
-def _watched(function: Callable[..., Any], census: Census) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with census:
-            return function(*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = str(getattr(function, "__name__", "replacement"))
-    return call
-
-
 def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
     """The same tensors with other contents, storage and all; numbers are taken as they are."""
     found = []
@@ -237,62 +361,13 @@ def refill(inputs: Sequence[Any], contents: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _settled(error: Exception) -> Exception:
-    """What applying the passes raised, with its verdict: only a graph that is none is invalid."""
+def settled(error: Exception) -> Exception:
+    """What rewriting raised, with its verdict: only a graph that is none is invalid."""
     if isinstance(error, PassFailed | Rejected | MemoryError):
         return error
     if isinstance(error, InvalidGraph):
         return PassFailed(Verdict.GRAPH_INVALID, one_line(error))
+    if isinstance(error, NotAnAccount):
+        return PassFailed(Verdict.GRAPH_INVALID, f"the rewriting cannot be done again: {one_line(error)}")
     kind = "" if isinstance(error, PatternError) else f"{type(error).__name__}: "
     return PassFailed(Verdict.COMPILE_ERROR, f"{kind}{one_line(error)}")
-
-
-def _arguments_of(module: ModuleType, gm: GraphModule) -> Callable[..., Any]:
-    """`replacement_args` of a pass; what it raises is the submission's failure, not the matcher's.
-
-    Raises Rejected if it puts nodes into the graph: they would be no kernel's work.
-    """
-
-    def arguments(*bound: Any) -> Any:
-        before = list(gm.graph.nodes)
-        try:
-            found = module.replacement_args(*bound)
-        except Exception as error:
-            detail = f"{file_of(module)}: replacement_args: {type(error).__name__}: {one_line(error)}"
-            raise PassFailed(Verdict.COMPILE_ERROR, detail) from error
-        if list(gm.graph.nodes) != before:
-            raise Rejected("graph-changed", f"{file_of(module)}: replacement_args chooses values and adds no nodes")
-        return found
-
-    return arguments
-
-
-def _traced(module: ModuleType) -> Pattern:
-    try:
-        return trace_pattern(module.pattern)
-    except Exception as error:
-        raise PassFailed(Verdict.COMPILE_ERROR, f"{file_of(module)}: pattern: {one_line(error)}") from error
-
-
-def _functions(passes: Sequence[ModuleType], request: Header) -> dict[str, Callable[..., Any]]:
-    """The replacement function of every pass: stable, at module level, marked, and few enough."""
-    wrapped = {(module_name(key), name) for key, name in request["wrapped"]}
-    found: dict[str, Callable[..., Any]] = {}
-    for module in passes:
-        if hasattr(module, GRAPH_PASS):
-            continue
-        name = file_of(module)
-        function: Any = module.replacement_func()
-        if module.replacement_func() is not function or not callable(function):
-            raise Rejected("unstable-function", f"{name}: replacement_func must return one function at every call")
-        home, own = str(getattr(function, "__module__", "")), str(getattr(function, "__name__", ""))
-        at_home: Any = getattr(sys.modules.get(home), own, None)
-        if at_home is not function:
-            raise Rejected("nested-function", f"{name}: the replacement function must stand at module level")
-        if (home, own) not in wrapped:
-            raise Rejected("unwrapped-function", f"{name}: mark {own} with @torch.fx.wrap")
-        found[module.__name__] = function
-    distinct = len(set(map(id, found.values())))
-    if distinct > request["max_functions"]:
-        raise Rejected("functions", f"{distinct} replacement functions, at most {request['max_functions']} are allowed")
-    return found

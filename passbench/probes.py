@@ -88,8 +88,8 @@ class Grader(Protocol):
     def outputs(self, child: Child, request: Header, draw: Draw, case: Case) -> list[Any] | None:
         """Outputs that a request asks for, None after the case was settled."""
 
-    def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
-        """The request to load the submission on a variant."""
+    def place(self, child: Child, graph: Graph, case: Case, on: str = "") -> bool:
+        """Have a candidate run a graph as the passes rewrite it; False after the case was settled."""
 
 
 # --- other inputs and graphs ----------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mix
             left_out.append(item.mood)
             continue
         trial = Case()
-        _try(grader, child, variant, item, trial)
+        _try(grader, child, item, trial)
         if trial.verdict not in (Verdict.HARNESS_ERROR, Verdict.PASSED):
             case.comparison = replace(case.comparison, correct_from=None) if case.comparison else None
             case.fail(trial.verdict, f"{item.sentence}: {trial.detail}", rule=trial.rule)
@@ -141,7 +141,7 @@ def probe(grader: Grader, child: Child, variant: TaskVariant, case: Case, *, mix
         case.checked.append(f"slow to interpret: without {', '.join(left_out)} inputs")
 
 
-def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial: Case) -> None:
+def _try(grader: Grader, child: Child, item: _Probe, trial: Case) -> None:
     """Settle a trial: HARNESS_ERROR means that there was nothing to settle."""
     on: Header = {}
     if item.graph is not None:
@@ -154,10 +154,8 @@ def _try(grader: Grader, child: Child, variant: TaskVariant, item: _Probe, trial
         draw = grader.draw({"seed": secrets.randbits(62), "mood": item.mood, **on})
     except ReferenceFailed:
         return
-    if item.graph is not None:
-        other = replace(variant, graph=item.graph)
-        if grader.ask_candidate(child, {**grader.load(other), **on}, trial) is None:
-            return
+    if item.graph is not None and not grader.place(child, item.graph, trial, "probe"):
+        return
     call = {"do": "run", **draw.request, "changes": draw.facts["changed"]}
     answer = grader.ask_candidate(child, call, trial)
     if answer is None or answer[0].get("matches") == 0:

@@ -32,17 +32,18 @@ from passbench.isolate import Child, End, Template, TemplateDied
 from passbench.lanes import Lane, Quiet, side_by_side
 from passbench.numerics import worst_errors
 from passbench.patience import used_by
+from passbench.placing import Placing, Terms
 from passbench.policy import Facts, inspect_sources
 from passbench.probes import SLACK, Draw, probe, rehearse
 from passbench.probes import ReferenceFailed as _ReferenceFailed
 from passbench.rewrites import rewrite_texts
 from passbench.sandbox import LEVELS
 from passbench.sides import SideFailed, sessions
-from passbench.sources import placed, read_modules
 from passbench.submission import Rejected, Submission
 from passbench.verdicts import describe_end, verdict_of_end, verdict_of_report
 from passbench.windows import Order
 from passbench.wire import Header, WireClosed, WireError, WireTimeout, decode
+from schemas.graph import Graph
 from schemas.rows import CORRECT_VERDICTS, Task, TaskVariant, TimingVerdict, Verdict
 
 CALLS = 12
@@ -169,7 +170,8 @@ class _Grader:
         self.template, self.submission, self.facts = template, submission, facts
         self.task, self.settings = task, settings
         self.quiet = quiet
-        self.files = placed(submission, read_modules(submission))
+        terms = Terms(max_functions=task.max_functions, off=settings.layers_off)
+        self.placing = Placing(template, submission, facts, terms)
         self.reference: Child | None = None
         self.graded: Header = {}
         """The request that loads the graded graph into a reference process."""
@@ -184,14 +186,14 @@ class _Grader:
         case = Case(off=self.settings.layers_off)
         try:
             draws = self.expected(variant)
-            candidate = self.template.fork("candidate", self.files, self.settings.layers_off)
+            candidate = self.template.fork("candidate", self.placing.candidate_files, self.settings.layers_off)
             case.isolation, case.measures = candidate.level, candidate.measures
             try:
                 self.judge(candidate, variant, draws, case)
                 if case.verdict in CORRECT_VERDICTS:
                     probe(self, candidate, variant, case, mixes=draws[0].mixes)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
-                    self.haunt(variant, draws, case)
+                    self.haunt(candidate, draws, case)
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
                     rehearse(self, candidate, case, timed=speed_measured)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
@@ -320,7 +322,7 @@ class _Grader:
 
     def judge(self, child: Child, variant: TaskVariant, draws: Sequence[Draw], case: Case) -> None:
         """Load, run on every draw, repeat the first, and only then read and compare; settles the verdict."""
-        if self.ask_candidate(child, self.load(variant), case) is None:
+        if not self.place(child, variant.graph, case):
             return
         calls: list[tuple[Draw, Header]] = [(draw, {}) for draw in [*draws, draws[0]]]
         if self.settings.has("D6.refill"):
@@ -367,27 +369,20 @@ class _Grader:
             into.append(found)
         return True
 
-    def load(self, variant: TaskVariant, *, ghost: bool = False) -> Header:
-        """The request to load the submission on a variant."""
-        return {"do": "load", "graph": variant.graph.to_json(), "passes": self.submission.passes, "ghost": ghost,
-                "wrapped": self.facts.wrapped, "max_functions": self.task.max_functions,
-                "off": self.settings.layers_off}  # fmt: skip
+    def place(self, child: Child, graph: Graph, case: Case, on: str = "") -> bool:
+        """Have a candidate run a graph as the submission's passes rewrite it; False after the case was settled."""
+        return self.placing.place(self.ask_candidate, child, graph, case, on)
 
-    def haunt(self, variant: TaskVariant, draws: Sequence[Draw], case: Case) -> None:
-        """Run again in a fresh process where kernels do nothing: outputs that are right even so are no kernel's."""
-        child, ghost = self.template.fork("candidate", self.files, self.settings.layers_off), Case()
-        try:
-            if self.ask_candidate(child, self.load(variant, ghost=True), ghost) is None:
+    def haunt(self, child: Child, draws: Sequence[Draw], case: Case) -> None:
+        """Run again with kernels that do nothing: outputs that are right even so are no kernel's."""
+        ghost = Case()
+        for draw in draws:
+            call = {"do": "run", **draw.request, "changes": draw.facts["changed"], "ghost": True}
+            if self.account(child, call, ghost) is None:
                 return
-            for index, draw in enumerate(draws):
-                call = {"do": "run", **draw.request, "changes": draw.facts["changed"]}
-                if self.account(child, call, ghost) is None:
-                    return
-                found = self.outputs(child, {"do": "read", "index": index}, draw, ghost)
-                if found is None or not compare(draw.expected, found).passed:
-                    return
-        finally:
-            child.end()
+            found = self.outputs(child, {"do": "read", "index": -1}, draw, ghost)
+            if found is None or not compare(draw.expected, found).passed:
+                return
         case.comparison = None
         case.fail(Verdict.INTEGRITY, "the outputs are the same when no kernel runs", rule="ghost")
 
@@ -470,7 +465,8 @@ class _Grader:
         return answer is not None
 
     def close(self) -> None:
-        """End the reference process."""
+        """End the reference process and that of the passes."""
+        self.placing.end()
         if self.reference is not None:
             with contextlib.suppress(TemplateDied):
                 self.reference.end()

@@ -45,7 +45,7 @@ def sessions(
     while True:
         grader.close()  # the next request starts a new reference
         grader.ask_reference({"do": "load", "graph": variant.graph.to_json()})
-        fresh = grader.template.fork("candidate", grader.files, grader.settings.layers_off)
+        fresh = grader.template.fork("candidate", grader.placing.candidate_files, grader.settings.layers_off)
         try:
             _prove(grader, fresh, variant, draw, case)
             pair = _Pair(grader, fresh, case)
@@ -117,7 +117,7 @@ class _Pair:
 
 def _prove(grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case) -> None:
     """Load and run once; the outputs are right, as they were in the process before."""
-    if grader.ask_candidate(child, grader.load(variant), case) is None:
+    if not grader.place(child, variant.graph, case):
         raise SideFailed
     if grader.account(child, {"do": "run", **draw.request, "changes": draw.facts["changed"]}, case) is None:
         raise SideFailed

@@ -3,9 +3,11 @@
     prepare(); serve(link, hold, folder)         # in the process that `passbench.template` starts
 
 Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
-"candidate" loads the submission, applies its passes inside torch.compile and runs the rewritten graph. Both make their
-inputs themselves from graph and seed of the current call. A candidate never holds reference outputs, tolerances or
-later seeds. The broad `except` here is the child-process seam: whatever a guest raises becomes an error answer.
+"matcher" imports the submission's passes and says what they do to a graph. "candidate" does that again from what was
+said, with wrappers and kernels compiled from source, and runs it; it imports nothing of the submission. Reference and
+candidate make their inputs themselves from graph and seed of the current call. A candidate never holds reference
+outputs, tolerances or later seeds. The broad `except` here is the child-process seam: whatever is raised becomes an
+error answer.
 """
 
 import contextlib
@@ -27,12 +29,13 @@ import torch._inductor.config
 import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
 
-from passbench.candidate import Candidate, inputs_of
+from passbench.candidate import Candidate, inputs_of, settled
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
 from passbench.guard import changes, snapshot
 from passbench.interpreter import streamline
+from passbench.matching import Matcher
 from passbench.oracle import oracle_outputs
 from passbench.ownership import Watch
 from passbench.rounding import noisy_runs
@@ -128,6 +131,7 @@ class Session:
         self.supply: Supply
         self.kept: list[_Kept] = []
         self.changes: list[int] = []
+        self.matcher: Matcher | None = None
 
     def serve(self) -> None:
         """Answer until "finish" or until the orchestrator is gone."""
@@ -149,16 +153,22 @@ class Session:
     def answer(self, request: Header) -> tuple[Header, list[bytes]]:
         """Do what a request asks."""
         do, on = request["do"], request.get("on", "")
-        if do == "load":
-            self.sides[on] = self.load(request)
-            return {"loaded": True}, []
         if do == "finish":
             return {"final": True}, []
+        if self.role == "matcher":
+            return {**self.match(request), "refused": self.refused}, []
+        if do == "load":
+            side = self.sides[on] = self.load(request)
+            return {"captured": side.capture()} if isinstance(side, Candidate) else {"loaded": True}, []
         side = self.sides[on]
+        if do == "bind":
+            assert isinstance(side, Candidate)
+            side.bind(request)
+            return {"bound": True}, []
         if do == "run":
             if isinstance(side, Reference):
                 return side.run(request)
-            return {**side.run(request), "refused": self.trip.refused[:8] if self.trip else []}, []
+            return {**side.run(request), "refused": self.refused}, []
         if do == "prepare":
             return self.prepare(side, request), []
         if do == "fill":
@@ -180,12 +190,28 @@ class Session:
             return side.noisy(request)
         return side.time_inductor(request) if do == "inductor" else side.floor(request), []
 
+    @property
+    def refused(self) -> list[str]:
+        """What submitted code tried and Python refused."""
+        return self.trip.refused[:8] if self.trip else []
+
     def load(self, request: Header) -> Reference | Candidate:
-        """A graph in this process; the submission is loaded once, with the first graph."""
+        """A graph in this process; what graphs share is made with the first."""
         if self.role == "reference":
             return Reference(request, self.device)
         first = self.sides.get("")
         return Candidate(request, self.device, first.loaded if isinstance(first, Candidate) else None)
+
+    def match(self, request: Header) -> Header:
+        """Import the passes, or apply them to one graph."""
+        try:
+            if request["do"] == "load":
+                self.matcher = Matcher(request)
+                return self.matcher.account()
+            assert self.matcher is not None
+            return self.matcher.match(request)
+        except Exception as error:
+            raise settled(error) from error
 
     def prepare(self, side: Reference | Candidate, request: Header) -> Header:
         """Make ready for windows on inputs of a seed, and compile if nothing did before."""
@@ -207,7 +233,7 @@ class Session:
         """Call `count` times on the sets that are told between the calls; with "watched" launches are counted."""
         call, sync, sets, chunk = side.call, synchroniser(self.device), self.supply.sets, request["chunk"]
         watched = isinstance(side, Candidate) and request.get("watched", False)
-        before = side.loaded.launches.count if isinstance(side, Candidate) else 0
+        before = side.loaded.launched if isinstance(side, Candidate) else 0
         if watched and isinstance(side, Candidate):
             side.loaded.watch(True)
         held: list[_Kept] = []
@@ -225,7 +251,7 @@ class Session:
             self.kept.append(held[told[0]])
         if isinstance(side, Candidate):
             side.loaded.watch(False)
-            return {"done": True, "launches": side.loaded.launches.count - before}
+            return {"done": True, "launches": side.loaded.launched - before}
         return {"done": True}
 
 
@@ -258,7 +284,7 @@ def _limit(limits: dict[str, int], device: str) -> None:
 
 def _shut_in(request: Header, keep: Sequence[int], start: Header) -> Reached:
     """The sandbox, for a process that will run submitted code."""
-    if request["role"] != "candidate":
+    if request["role"] == "reference":
         return Reached()
     scratch = Path(request["scratch"])
     devices = [] if start["device"] == "cpu" else [*map(str, Path("/dev").glob("nvidia*"))]
@@ -292,7 +318,7 @@ def _become_child(request: Header, link: socket.socket, start: Header, parent: i
         reached = _shut_in(request, [link.fileno()], start)
         send(link, {"level": reached.level, "measures": reached.measures})
         torch.set_num_threads(start["limits"]["threads"])
-        trip = _tripwire(request, start) if role == "candidate" else None
+        trip = _tripwire(request, start) if role != "reference" else None
         Session(role, link, start["device"], trip).serve()
         code = 0
     finally:

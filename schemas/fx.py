@@ -185,6 +185,16 @@ def _plain_key(key: Any) -> str | int:
     raise NotRepresentable(f"a dictionary key of type {type(key).__name__} is not held by the IR")
 
 
+def encoded(value: Any, operand: Callable[[torch.fx.Node], int]) -> Value:
+    """One value as the IR writes it, nodes by the numbers that `operand` gives them; raises NotRepresentable."""
+    return _encode(value, operand)
+
+
+def decoded(value: Value, operands: Sequence[Any]) -> Any:
+    """Inverse of `encoded`; raises ValueError on what is no such value."""
+    return _decode(value, operands)
+
+
 def _encode_other(value: Any) -> Value:
     if isinstance(value, torch.SymInt):
         return _size(value)
@@ -224,7 +234,18 @@ _PROPERTIES = {"T": torch.ops.aten.numpy_T, "mT": torch.ops.aten.mT}
 """Tensor properties that torch before 2.14 spells as getattr -> the op that it spells since."""
 
 
-def encoded_call(node: torch.fx.Node, operand: Callable[[torch.fx.Node], int]) -> tuple[str, Value]:
+Foreign = Callable[[Any], str]
+"""The name under which a graph calls a function that is none of torch's; empty for one that it may not call."""
+
+
+def nothing_foreign(function: Any) -> str:
+    """The rule of graphs that call torch's functions alone."""
+    return ""
+
+
+def encoded_call(
+    node: torch.fx.Node, operand: Callable[[torch.fx.Node], int], foreign: Foreign = nothing_foreign
+) -> tuple[str, Value]:
     """(target, arguments) of a call or output node in the IR's terms, the target of a method or output bare; `operand`
     numbers the nodes met on the way. Raises NotRepresentable."""
     function, given = node.target, node.args
@@ -235,15 +256,17 @@ def encoded_call(node: torch.fx.Node, operand: Callable[[torch.fx.Node], int]) -
     kwargs = {key: _encode(arg, operand) for key, arg in node.kwargs.items()}
     target = str(node.target) if node.op == METHOD else ""
     if node.op == FUNCTION:
-        target = _encode_other(function)["target"]
+        target = foreign(function) or _encode_other(function)["target"]
     return target, {"args": args, "kwargs": kwargs}
 
 
 class _Lifter:
     """One lifting: walks the FX nodes in order and collects IR nodes, initialisers and nested graphs."""
 
-    def __init__(self, gm: torch.fx.GraphModule, roles: Mapping[str, str], inits: Mapping[str, str]) -> None:
-        self.gm, self.roles, self.init_of = gm, roles, inits
+    def __init__(
+        self, gm: torch.fx.GraphModule, roles: Mapping[str, str], inits: Mapping[str, str], foreign: Foreign
+    ) -> None:
+        self.gm, self.roles, self.init_of, self.foreign = gm, roles, inits, foreign
         self.index: dict[torch.fx.Node, int] = {}
         self.nodes: list[Node] = []
         self.inits: list[str] = []
@@ -286,7 +309,7 @@ class _Lifter:
 
     def call(self, node: torch.fx.Node) -> Node:
         operands = _Operands(self.index)
-        target, attrs = encoded_call(node, operands)
+        target, attrs = encoded_call(node, operands, self.foreign)
         return Node(
             op=node.op, name=self.name(node), target=target, inputs=tuple(operands.inputs), attrs=values.dumps(attrs),
             outputs=() if node.op == OUTPUT else node_specs(node),
@@ -306,13 +329,14 @@ class _Lifter:
 
 
 def lift(
-    gm: torch.fx.GraphModule, *, roles: Mapping[str, str] | None = None, inits: Mapping[str, str] | None = None
-) -> Graph:
+    gm: torch.fx.GraphModule, *, roles: Mapping[str, str] | None = None, inits: Mapping[str, str] | None = None,
+    foreign: Foreign = nothing_foreign,
+) -> Graph:  # fmt: skip
     """A GraphModule as a Graph; roles and initialisers are given by FX placeholder name.
 
     Specs come from `node.meta["val"]` or `["example_value"]`. Raises NotRepresentable.
     """
-    return _Lifter(gm, roles or {}, inits or {}).run()
+    return _Lifter(gm, roles or {}, inits or {}, foreign).run()
 
 
 # --- IR -> torch.fx -------------------------------------------------------------------------------------------------
@@ -366,8 +390,8 @@ def _constant(attrs: Value) -> torch.Tensor:
 class _Lowerer:
     """One lowering: rebuilds the FX nodes in order under a fresh root module."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.root, self.fx = graph, torch.nn.Module(), torch.fx.Graph()
+    def __init__(self, graph: Graph, foreign: Mapping[str, Callable[..., Any]]) -> None:
+        self.graph, self.root, self.fx, self.foreign = graph, torch.nn.Module(), torch.fx.Graph(), foreign
         self.built: list[torch.fx.Node] = []
         self.inits = iter(graph.inits)
 
@@ -379,6 +403,9 @@ class _Lowerer:
         else:
             setattr(self.root, attribute, value)
         return "get_attr", attribute
+
+    def function(self, name: str) -> Any:
+        return self.foreign[name] if name in self.foreign else targets.resolve(name)
 
     def node(self, node: Node) -> torch.fx.Node:
         attrs = values.loads(node.attrs)
@@ -392,7 +419,7 @@ class _Lowerer:
         elif op != PLACEHOLDER:
             operands = [self.built[k] for k in node.inputs]
             args, kwargs = arguments(attrs, operands)
-            target = {METHOD: node.target, OUTPUT: "output"}.get(op) or targets.resolve(node.target)
+            target = {METHOD: node.target, OUTPUT: "output"}.get(op) or self.function(node.target)
         built = self.fx.create_node(op, target, args, kwargs, name=node.name)
         built.meta.update({META_SPECS: node.outputs, META_NAME: node.name})
         if node.op == PLACEHOLDER:
@@ -405,9 +432,10 @@ class _Lowerer:
         return torch.fx.GraphModule(self.root, self.fx)
 
 
-def lower(graph: Graph) -> torch.fx.GraphModule:
+def lower(graph: Graph, *, foreign: Mapping[str, Callable[..., Any]] | None = None) -> torch.fx.GraphModule:
     """A Graph as a GraphModule whose forward takes the placeholders in calling order.
 
-    Raises ValueError if a target is unknown to this torch or not allowed in a graph.
+    `foreign` holds functions that are none of torch's, by the name under which the graph calls them. Raises ValueError
+    if a target is unknown to this torch or not allowed in a graph.
     """
-    return _Lowerer(graph).run()
+    return _Lowerer(graph, foreign or {}).run()

@@ -69,7 +69,7 @@ CASES = {
     "dtype": (replaced("torch.empty_like(x)", "torch.empty_like(x, dtype=torch.float64)"), "WRONG_DTYPE"),
     "infinite": (replaced("* scale", "/ (scale - scale) + 1.0"), "NON_FINITE"),
     "raises": (replaced("    return out\n", "    raise KeyError('nothing here')\n"), "RUNTIME_ERROR"),
-    "exits": (replaced("    return out\n", "    raise SystemExit(0)\n"), "RUNTIME_ERROR"),
+    "exits": (replaced("    return out\n", "    raise SystemExit(0)\n"), "REJECTED"),
     "allocates": (replaced("torch.empty_like(x)", "torch.empty(2**40)"), "OOM"),
     "import fails": (KERNEL + "\nraise ValueError('at import')\n", "COMPILE_ERROR"),
     "arguments fail": (replaced("    return (x, y)\n", "    return x + y\n"), "COMPILE_ERROR"),
@@ -81,8 +81,12 @@ CASES = {
     "ignored argument": (replaced("def pattern(x, y):", "def pattern(x, y, z):"), "COMPILE_ERROR"),
     "no match": (replaced("torch.relu(x + y)", "torch.relu(x * y)"), "NO_MATCH"),
     "changes its mind": (
-        replaced("1.0, 256)", "1.0 if len(CALLS) < 2 else 1.5, 256)\n    CALLS.append(1)") + "\n\nCALLS = []\n",
+        replaced("x.numel(), 1.0, 256)", "x.numel(), 1.0 + (out.data_ptr() // 64 % 65521) * 0.01, 256)"),
         "NONDETERMINISTIC",
+    ),
+    "counts its calls": (
+        replaced("1.0, 256)", "1.0 if len(CALLS) < 2 else 1.5, 256)\n    CALLS.append(1)") + "\n\nCALLS = []\n",
+        "REJECTED",
     ),
     "not wrapped": (replaced("@torch.fx.wrap\n", ""), "REJECTED"),
     "unstable": (replaced("return add_relu\n", "return lambda x, y: add_relu(x, y)\n"), "REJECTED"),
@@ -119,12 +123,15 @@ def test_an_infinite_loop_is_a_timeout(harness, variants, tmp_path, monkeypatch)
     assert row.verdict is Verdict.TIMEOUT and "5 s" in row.detail
 
 
-def test_two_replacement_functions_are_one_too_many(harness, variants, tmp_path):
+def test_passes_with_a_second_replacement_function_are_left_out(harness, variants, tmp_path):
     submission_at(tmp_path, KERNEL.replace("add_relu", "other"), name="second")
     submission_at(tmp_path)
     (tmp_path / "sorted_output_pass_rule_names.json").write_text('["add_relu", "second"]')
     (row,) = graded(harness, tmp_path, variants[:1])
-    assert (row.verdict, row.rule) == (Verdict.REJECTED, "functions")
+    assert (row.verdict, row.matches) == (Verdict.PASSED, 1), row.detail
+    (tmp_path / "add_relu.py").write_text(KERNEL.replace("torch.relu(x + y)", "torch.relu(x * y)"))
+    (row,) = graded(harness, tmp_path, variants[:1])  # the second function would match, and does not count
+    assert row.verdict is Verdict.NO_MATCH, row.detail
 
 
 def test_a_graph_pass_without_triton_is_timed(harness, variants, tmp_path):
@@ -133,8 +140,8 @@ def test_a_graph_pass_without_triton_is_timed(harness, variants, tmp_path):
     assert row.speed_measured and row.ci_low <= row.speedup <= row.ci_high
 
 
-def unpoliced(harness, folder, variant, off=()):
-    """One case with the static policy left out, so that the layer below it has to hold."""
+def unpoliced(harness, folder, variant, off=("D4b.source",)):
+    """One case without the static policy and with functions as they are, so that the layers below have to hold."""
     facts = Facts(uses_triton=True, wrapped=(("add_relu", "add_relu"),))
     grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]),
                      replace(harness.settings, layers_off=off))  # fmt: skip
