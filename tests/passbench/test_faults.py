@@ -52,7 +52,8 @@ def variants():
 def unpoliced(harness, folder, variant, *, uses_triton=True):
     """One case with the static policy left out, so that the process alone has to hold."""
     facts = Facts(uses_triton=uses_triton, wrapped=(("add_relu", "add_relu"),))
-    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]), harness.settings)
+    settings = replace(harness.settings, layers_off=(*harness.settings.layers_off, "D4b.source"))
+    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]), settings)
     try:
         return grader.grade(variant, speed_measured=False)
     finally:
