@@ -131,6 +131,11 @@ def step(name: str) -> Iterator[None]:
     """Mark an exception that passes with the innermost step it was raised in; nothing is caught."""
     try:
         yield
+    except StopIteration:
+        # A generator may not pass it on, and none of the callers expects it.
+        raised = RuntimeError(f"the {'constructor' if name == BUILD else 'forward'} raised StopIteration")
+        raised.__dict__["passnet_step"] = name
+        raise raised from None
     except BaseException as error:
         if not hasattr(error, "passnet_step"):
             error.__dict__["passnet_step"] = name

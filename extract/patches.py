@@ -100,6 +100,14 @@ def broadcast_masks() -> Iterator[None]:
 
 
 @contextmanager
+def no_inference_mode() -> Iterator[None]:
+    """Let `torch.inference_mode` do nothing: values are the same, and its tensors keep no count of writes."""
+    idle: Callable[..., None] = lambda *_: None  # noqa: E731
+    with replaced(torch.inference_mode, "__enter__", idle), replaced(torch.inference_mode, "__exit__", idle):
+        yield
+
+
+@contextmanager
 def told_arrays(tell: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
     """Hand every real tensor that `torch.from_numpy` or `torch.IntTensor` makes to `tell` first."""
     kept, legacy = torch.from_numpy, torch.IntTensor

@@ -32,7 +32,14 @@ from extract.capture import Capture, Piece, as_literal, is_few, is_readable
 from extract.failures import CAPTURE, LIBRARY_ERRORS, step
 from extract.inputs import WantedInput, copied
 from extract.known import ALIKE, Known
-from extract.patches import as_compiled, broadcast_masks, forget_cached, idle_conversions, told_arrays
+from extract.patches import (
+    as_compiled,
+    broadcast_masks,
+    forget_cached,
+    idle_conversions,
+    no_inference_mode,
+    told_arrays,
+)  # fmt: skip
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
 from schemas.known import reads_values
@@ -93,7 +100,7 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     given = {item.name: copied(arguments[item.name]) for item in wanted if built.mode is None and is_few(item.spec)}
     recorder = _Recorder(built, arguments)
     told = told_arrays(lambda tensor: recorder.constant(tensor))
-    patches = (told, idle_conversions(), as_compiled(), broadcast_masks())
+    patches = (told, idle_conversions(), as_compiled(), broadcast_masks(), no_inference_mode())
     with ExitStack() as stack:
         for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder.watch, recorder):
             stack.enter_context(context)
