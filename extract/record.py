@@ -13,6 +13,7 @@ not known, and NotRepresentable for a tensor that no recorded call made.
 """
 
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
@@ -28,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from extract.build import Built, fake_scope
-from extract.capture import Capture, Piece, as_literal, is_few, is_readable
+from extract.capture import UNCHECKED, Capture, Piece, as_literal, is_few, is_readable
 from extract.failures import CAPTURE, LIBRARY_ERRORS, step
 from extract.inputs import WantedInput, copied
 from extract.known import ALIKE, Known
@@ -95,6 +96,7 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     """
     torch.manual_seed(seed)
     forget_cached()
+    os.environ.update(UNCHECKED)
     with fake_scope(built):
         arguments = {item.name: _argument(item, built, seed) for item in wanted}
     given = {item.name: copied(arguments[item.name]) for item in wanted if built.mode is None and is_few(item.spec)}
