@@ -142,7 +142,7 @@ def test_a_build_without_a_terminal_prints_quiet_lines(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines() == ["models: List.", "configs: 7 rows. Work.", "members: Group."]
     main, other = pty.openpty()
-    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=other) as shown:
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=other):
         os.close(other)
         printed = b""
         with contextlib.suppress(OSError):  # how a terminal ends whose other side is closed
