@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from schemas import values
 from schemas.canonical import nested_form
-from schemas.effects import MUTATE
+from schemas.effects import MUTATE, UNKNOWN, decided_by
 from schemas.forms import Token, in_open_scopes, storage_classes, tokens_of
 from schemas.graph import SCALAR_DTYPES, Graph, Node
 from schemas.roles import spell
@@ -86,14 +86,17 @@ def stands_alone(cls: str) -> bool:
 
 def class_of(node: Node, token: Token, operands: Sequence[Node]) -> str:
     """The class of one call."""
+    spelled, _ = spell(node.op, node.target, values.loads(node.attrs), tensor=len(node.outputs) == 1)
+    custom = spelled.startswith("torch.ops.")
     if token.effect is not None:
+        if decided_by(spelled) == UNKNOWN and not custom:
+            return "opaque"  # its effect is assumed, because nothing is known of it
         return "random" if token.effect.kind == "random" else "effect"
     if not node.outputs or any(spec.dtype in SCALAR_DTYPES for spec in node.outputs):
         return "sync" if token.short in ("item", "tolist") else "opaque"
     if token.short == "getitem":
         return _class_of_getitem(node, operands)
-    spelled, _ = spell(node.op, node.target, values.loads(node.attrs), tensor=len(node.outputs) == 1)
-    return _CLASS_OF.get(spelled.rpartition(".")[2] if not spelled.startswith("torch.ops.") else token.short, "opaque")
+    return _CLASS_OF.get(token.short if custom else spelled.rpartition(".")[2], "opaque")
 
 
 def _class_among(known: dict[object, str], node: Node, token: Token, graph: Graph) -> str:

@@ -163,6 +163,7 @@ def _writes_first(node: Node) -> bool:
 
 
 def is_barrier(node: Node) -> bool:
+    """Whether a call sets a mode for what follows, so that no call may move across it."""
     return _name(node) in _BARRIERS
 
 

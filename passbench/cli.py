@@ -23,7 +23,7 @@ from passbench import verbs
 from passbench.call_forms import form_lines
 from passbench.entries import read_entries
 from passbench.isolate import TemplateDied
-from passbench.presets import DEFAULT
+from passbench.presets import DEFAULT, Preset
 from passbench.report import diagnoses, plain, print_report, results_table, score_lines
 from passbench.results import finished, prepare, write_results
 from passbench.sandbox import LEVELS
@@ -144,48 +144,54 @@ def run(
     A run that was stopped goes on where it stopped, and a finished one is shown again, as long as submission, task,
     harness, machine and settings are the same.
     """
-    from passbench.submission import Rejected, freeze
+    from passbench.run import Settings
 
     settings_of_score = preset_of(preset, penalty, failure, classes)
     try:
-        frozen = freeze(submission)
-        shelf = Shelf(tasks)
-        named = task or frozen.task
-        if not named:
-            raise ValueError(f"which task? give --task, or put a task.json into {submission}")
-        found = shelf.find(named)
-        variants = shelf.variants(found.task_id)
-        wanted = chosen_variants(only, len(variants))
-        prepare(out)
-    except Rejected as error:
-        typer.echo(f"passbench: rejected ({error.rule}): {error}", err=True)
-        raise typer.Exit(1) from error
-    except (ValueError, OSError) as error:
-        _fail(error)
-    console = _console()
-    try:
-        from passbench.run import Settings
-
         lanes = workers or len(os.sched_getaffinity(0))
         settings = Settings(device=_device(device), draws=draws, timeout_s=timeout, inductor=inductor,
                             require_isolation=require_isolation, workers=lanes, contract=contract)  # fmt: skip
-        job = Job(submission=frozen, task=found, variants=variants, settings=settings)
+        job = _job(submission, Shelf(tasks), task, settings)
+        wanted = chosen_variants(only, len(job.variants))
+        prepare(out)
         if wanted:
-            _partly(console, job, wanted, as_json)
+            _partly(_console(), job, wanted, as_json)
             return
-        folder, rows = _graded(console, job, out, fresh, quiet=as_json)
+        folder, rows = _graded(_console(), job, out, fresh, quiet=as_json)
     except (ValueError, OSError, TemplateDied) as error:
         _fail(error)
+    _show_run(job, rows, folder, settings_of_score, as_json=as_json)
+
+
+def _job(submission: Path, shelf: Shelf, task: str, settings: "Settings") -> "Job":
+    """What is to be graded; ends the command if the submission cannot be frozen. Raises ValueError on no task."""
+    from passbench.submission import Rejected, freeze
+
+    try:
+        frozen = freeze(submission)
+    except Rejected as error:
+        typer.echo(f"passbench: rejected ({error.rule}): {error}", err=True)
+        raise typer.Exit(1) from error
+    named = task or frozen.task
+    if not named:
+        raise ValueError(f"which task? give --task, or put a task.json into {submission}")
+    found = shelf.find(named)
+    return Job(submission=frozen, task=found, variants=shelf.variants(found.task_id), settings=settings)
+
+
+def _show_run(job: "Job", rows: Sequence[EvalResult], folder: Path, preset: Preset, *, as_json: bool) -> None:
+    """Print what a run came to and end the command: 1 if it was rejected, 3 if the task is void."""
     if as_json:
-        scored = score_task(rows, found, settings_of_score, unit_speed=True)
-        typer.echo(json.dumps({"folder": str(folder), "title": found.title, **asdict(scored), "results": plain(rows)}))
+        scored = score_task(rows, job.task, preset, unit_speed=True)
+        told = {"folder": str(folder), "title": job.task.title, **asdict(scored), "results": plain(rows)}
+        typer.echo(json.dumps(told))
     if {row.verdict for row in rows} == {Verdict.REJECTED}:
         typer.echo(f"passbench: rejected ({rows[0].rule}): {rows[0].detail}; results in {folder}", err=True)
         raise typer.Exit(1)
     if not as_json:
-        print_report(console, found, rows, settings_of_score, variants)
+        print_report(_console(), job.task, rows, preset, job.variants)
         typer.echo(f"results in {folder}")
-    _end_if_void([why_void(rows, found)])
+    _end_if_void([why_void(rows, job.task)])
 
 
 @app.command()

@@ -23,7 +23,7 @@ from passbench.windows import Order
 from schemas.rows import TaskVariant, Verdict
 
 if TYPE_CHECKING:
-    from passbench.run import _Grader
+    from passbench.grader import Grader
 
 KEPT_WINDOWS = 6
 """Most timed windows of a pair of processes of which one call's outputs are kept and checked."""
@@ -34,7 +34,7 @@ class SideFailed(Exception):
 
 
 def sessions(
-    grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case
+    grader: "Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case
 ) -> Generator[tuple[Prepared, Prepared], None, None]:
     """Windows of reference and candidate; each further item, and closing, ends the processes of the one before."""
     with_first = _Pair(grader, child, case)
@@ -61,7 +61,7 @@ def sessions(
 class _Pair:
     """Both sides, compiled and on equal inputs of a fresh seed."""
 
-    def __init__(self, grader: "_Grader", child: Child, case: Case) -> None:
+    def __init__(self, grader: "Grader", child: Child, case: Case) -> None:
         self.grader, self.child, self.case = grader, child, case
         self.loop = Loop(grader, child, case)
         self.watching = grader.settings.has("D8.timed")
@@ -115,7 +115,7 @@ class _Pair:
             raise SideFailed
 
 
-def _prove(grader: "_Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case) -> None:
+def _prove(grader: "Grader", child: Child, variant: TaskVariant, draw: Draw, case: Case) -> None:
     """Load and run once; the outputs are right, as they were in the process before."""
     if not grader.place(child, variant.graph, case):
         raise SideFailed

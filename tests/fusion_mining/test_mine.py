@@ -286,7 +286,8 @@ def test_what_one_kernel_would_save_most_on_comes_first():
         chain("torch.exp", "torch.relu", "torch.sigmoid"), chain("torch.tanh", "torch.sin", width=1 << 22)
     )
     picks = [item for item in pick(subgraphs=rows, config=PickConfig()) if isinstance(item, Pick)]
-    assert [item.pattern for item in picks] == ["tanh > sin", "exp > relu > sigmoid", "exp > relu", "relu > sigmoid"]
+    assert [item.pattern for item in picks[:2]] == ["tanh > sin", "exp > relu > sigmoid"]
+    assert {item.pattern for item in picks[2:]} == {"exp > relu", "relu > sigmoid"}  # they save the same
     savings = [saving_us(item.graph, TARGETS["H200"]) for item in picks]
     assert savings == sorted(savings, reverse=True)
     # two kernels that each read and write 64 MiB, and one that does so once, at 0.8 of 4800 GB/s

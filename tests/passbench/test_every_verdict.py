@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-import passbench.run
+import passbench.grader
 from passbench.clock import Plan, time_sessions
+from passbench.grader import ReferenceFailed
 from passbench.isolate import Template, TemplateDied
 from passbench.lanes import Lane, Quiet
-from passbench.run import Harness, Settings, _ReferenceFailed
+from passbench.run import Harness, Settings
 from passbench.submission import freeze
 from schemas.rows import Verdict
 from tests.passbench.cases import KERNEL, AddRelu, submission_at, task_of, variants_of
@@ -84,7 +85,7 @@ def shaken(sessions, plan):
 
 
 def test_noise_larger_than_the_band_is_ambiguous_and_no_failure(variants, tmp_path, monkeypatch):
-    monkeypatch.setattr(passbench.run, "time_sessions", shaken)
+    monkeypatch.setattr(passbench.grader, "time_sessions", shaken)
     plan = Plan(pairs=9, warmup=0, inner_us=1.0)
     (row,) = graded(submission_at(tmp_path, GRAPH_PASS), variants[:1], replace(SETTINGS, plan=plan))
     assert row.verdict is Verdict.AMBIGUOUS_TIMING and "speed-up between" in row.detail, row.detail
@@ -158,7 +159,7 @@ class Processes:
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("dtype"), OSError(36, "File name too long"), TemplateDied("gone"), _ReferenceFailed("gone")]
+    "error", [KeyError("dtype"), OSError(36, "File name too long"), TemplateDied("gone"), ReferenceFailed("gone")]
 )
 def test_the_harness_is_at_fault_only_where_it_fails_without_the_submission_too(variants, error):
     with_it = Stumbling(error, None)

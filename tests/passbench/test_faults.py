@@ -15,12 +15,13 @@ import torch
 from benchmarks.harness_faults import measure
 from passbench import folders, probes, run
 from passbench.clock import Plan
+from passbench.grader import Grader
 from passbench.grading import Settled
 from passbench.isolate import Limits, Template, TemplateDied
 from passbench.journal import Journal, key_of
 from passbench.policy import Facts
 from passbench.results import finished, write_results
-from passbench.run import Harness, Settings, _Grader
+from passbench.run import Harness, Settings
 from passbench.submission import freeze
 from schemas.rows import Verdict
 from tests.passbench.cases import KERNEL, AddRelu, submission_at, task_of, variants_of
@@ -53,7 +54,7 @@ def unpoliced(harness, folder, variant, *, uses_triton=True):
     """One case with the static policy left out, so that the process alone has to hold."""
     facts = Facts(uses_triton=uses_triton, wrapped=(("add_relu", "add_relu"),))
     settings = replace(harness.settings, layers_off=(*harness.settings.layers_off, "D4b.source"))
-    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]), settings)
+    grader = Grader(harness.template, freeze(folder), facts, task_of([variant]), settings)
     try:
         return grader.grade(variant, speed_measured=False)
     finally:

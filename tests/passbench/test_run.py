@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from passbench.clock import Plan
+from passbench.grader import Grader, ReferenceFailed
 from passbench.isolate import Limits
 from passbench.policy import Facts
-from passbench.run import Harness, Settings, _Grader, _ReferenceFailed
+from passbench.run import Harness, Settings
 from passbench.submission import freeze
 from schemas.rows import Verdict
 from tests.passbench.cases import KERNEL, AddRelu, LayerNorm, submission_at, task_of, variants_of
@@ -143,7 +144,7 @@ def test_a_graph_pass_without_triton_is_timed(harness, variants, tmp_path):
 def unpoliced(harness, folder, variant, off=("D4b.source",)):
     """One case without the static policy and with functions as they are, so that the layers below have to hold."""
     facts = Facts(uses_triton=True, wrapped=(("add_relu", "add_relu"),))
-    grader = _Grader(harness.template, freeze(folder), facts, task_of([variant]),
+    grader = Grader(harness.template, freeze(folder), facts, task_of([variant]),
                      replace(harness.settings, layers_off=off))  # fmt: skip
     try:
         return grader.grade(variant, speed_measured=False)
@@ -189,14 +190,14 @@ def test_processor_time_used_up_is_a_timeout(variants, tmp_path):
 
 
 def test_a_reference_that_fails_while_it_is_timed_leaves_no_verdict(harness, variants, tmp_path, monkeypatch):
-    original = _Grader.ask_reference
+    original = Grader.ask_reference
 
     def broken(self, request):
         if request["do"] == "floor":
-            raise _ReferenceFailed("gone")
+            raise ReferenceFailed("gone")
         return original(self, request)
 
-    monkeypatch.setattr(_Grader, "ask_reference", broken)
+    monkeypatch.setattr(Grader, "ask_reference", broken)
     (row,) = graded(harness, submission_at(tmp_path, GRAPH_PASS), variants[:1])
     assert row.verdict is Verdict.HARNESS_ERROR and row.correct_from is row.speedup is None
 
