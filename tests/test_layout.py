@@ -89,8 +89,10 @@ def test_nothing_prints_outside_the_command_lines():
 
 
 def test_broad_excepts_stand_only_at_the_seams():
-    """A stage's child process, the grader's worker with what runs a submission's functions in it, and the lane that makes
-    a row of whatever a grading raises."""
+    """A stage's child process, the grader's worker with what runs a submission's functions, and the lane.
+
+    The lane makes a row of whatever a grading raises.
+    """
     seams = {"data/child.py", "passbench/worker.py", "passbench/program/build.py", "passbench/lanes.py"}
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
