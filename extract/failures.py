@@ -45,6 +45,10 @@ class NondeterministicError(RuntimeError):
     """The module does something else each time it is called, or takes numbers that no graph holds."""
 
 
+class DeviceError(RuntimeError):
+    """A model needs a device that graphs are not traced on; the message says what to do."""
+
+
 class InputsError(ValueError):
     """No inputs can be made for a model."""
 
@@ -103,6 +107,7 @@ RULES = (
     ),
     Rule(kind=FailureKind.DATA_DEPENDENT, message=r"(?i)data.dependent|_local_scalar_dense|no data allocated"),
     Rule(kind=FailureKind.BUILD_ERROR, steps=(BUILD,)),
+    Rule(kind=FailureKind.RUNTIME_ERROR, types=("DeviceError",)),
     Rule(
         kind=FailureKind.INPUT_MISMATCH, steps=(FORWARD, CAPTURE),
         message=r"missing \d+ required|unexpected keyword|You (have to|must|should|cannot) specify|size of tensor|shape"
@@ -158,6 +163,18 @@ def failure_kind(error: BaseException) -> FailureKind:
         if any(rule.holds(item, where) for item in _chain(error)):
             return rule.kind
     return FailureKind.UNKNOWN
+
+
+OWN = (DeviceError, NondeterministicError)
+"""Exceptions that say of the author's code, not of how it was captured, why there is no graph."""
+
+
+def told(error: Exception) -> Exception:
+    """The exception in a chain of causes that says most: one of `OWN`, else the last that was raised."""
+    found = next((item for item in _chain(error) if isinstance(item, OWN)), error)
+    if found is not error and hasattr(error, "passnet_step"):
+        found.__dict__.setdefault("passnet_step", error.passnet_step)
+    return found
 
 
 _NOISE = (

@@ -14,7 +14,8 @@
 A graph whose forward read values of inputs or weights holds for these values only: "dynamo-specialised" and
 "record-specialised".
 Reads a ModelConfig and the installed libraries; writes nothing. Raises the failure of the last attempt that was made
-with fake weights, which says most about the architecture, or of the first where inputs did not fit or an op failed.
+with fake weights, which says most about the architecture, or of the first where inputs did not fit or an op failed; a
+sentence on what the author's code holds that no graph does goes before either.
 """
 
 import json
@@ -26,7 +27,7 @@ from extract.admission import GIB
 from extract.build import FAKE, REAL, Built, build_model, parameter_bytes
 from extract.capture import Capture, Piece, capture
 from extract.eager import Source
-from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, GraphBreakError, failure_kind, step
+from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, OWN, GraphBreakError, failure_kind, step, told
 from extract.initialisers import describe_placeholders
 from extract.inputs import WantedInput, wanted_inputs, without_media
 from extract.isolation import isolated
@@ -34,7 +35,8 @@ from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
 from extract.sharing import with_shared
-from schemas.fx import lift
+from extract.unheld import check_device, devices_told
+from schemas.fx import NotRepresentable, lift
 from schemas.graph import Graph, check
 from schemas.rows import FailureKind, ModelConfig, Text
 
@@ -134,6 +136,8 @@ class Attempt:
             roles, inits = describe_placeholders(piece, captured, built, wanted)
             graph = lift(piece.gm, roles=roles, inits=inits)
             check(graph)
+            for spec in (spec for node in graph.nodes for spec in node.outputs):
+                check_device(spec.device)
             return graph
 
         def name_of(tensor: Any) -> str:
@@ -153,17 +157,38 @@ def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
     for attempt in _attempts(row, config, failed):
         has_media = False
         try:
-            with isolated():
+            with isolated(), devices_told():
                 ready = attempt.prepare(config)
                 has_media = ready.has_media
                 return attempt.run(ready, config)
-        except LIBRARY_ERRORS as error:
+        except LIBRARY_ERRORS as raised:
+            error = told(raised)
             failed.append(_Failed(attempt=attempt, kind=failure_kind(error), has_media=has_media))
             tells = attempt.rung == FAKE and not attempt.alone
-            if shown is None or (tells and failure_kind(shown) not in MISFITS):
+            if shown is None or (tells and _says_more(error, shown)):
                 shown = error
     assert shown is not None
     raise shown
+
+
+def _says_more(later: Exception, first: Exception) -> bool:
+    """Whether a later failure says more of the author's code than the first.
+
+    What a forward holds that no graph does says most. Where Dynamo followed the whole forward, which its graph tells
+    that could not be lifted, the forward runs: what it raises while it is recorded comes of recording.
+    """
+    if _is_told(later) != _is_told(first):
+        return _is_told(later)
+    if getattr(first, "passnet_step", "") == LIFT and failure_kind(later) in MISFITS:
+        return False
+    return not _is_told(first) and failure_kind(first) not in MISFITS
+
+
+def _is_told(error: Exception) -> bool:
+    """Whether a failure is a sentence on the author's code, and none on a graph."""
+    return isinstance(error, OWN) or (
+        isinstance(error, NotRepresentable) and getattr(error, "passnet_step", "") != LIFT
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

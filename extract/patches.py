@@ -9,6 +9,7 @@
 | moe._can_use_grouped_mm               | no                                  | as under Dynamo: the fake kernel knows bfloat16 only |
 | masking_utils.is_tracing              | yes                                 | as under Dynamo: no mask is left out because it is all ones |
 | masking_utils._vmap_expansion_sdpa    | broadcasting of the four indices    | no storage of a tensor inside vmap can be looked at; mask functions go by indices |
+| torch.autocast, entered and left      | itself, telling the recorder        | no torch function mode is told of it       |
 | torch.from_numpy, torch.IntTensor     | themselves, telling the recorder    | no torch function mode is told of them     |
 
 Reads and writes nothing.
@@ -104,6 +105,26 @@ def no_inference_mode() -> Iterator[None]:
     """Let `torch.inference_mode` do nothing: values are the same, and its tensors keep no count of writes."""
     idle: Callable[..., None] = lambda *_: None  # noqa: E731
     with replaced(torch.inference_mode, "__enter__", idle), replaced(torch.inference_mode, "__exit__", idle):
+        yield
+
+
+@contextmanager
+def told_autocast(entered: Callable[[torch.autocast], None], left: Callable[[torch.autocast], None]) -> Iterator[None]:
+    """Call `entered` after a scope of `torch.autocast` began and `left` after it ended."""
+    enter: Callable[..., Any] = torch.autocast.__enter__
+    leave: Callable[..., Any] = torch.autocast.__exit__
+
+    def entering(self: torch.autocast) -> Any:
+        found = enter(self)
+        entered(self)
+        return found
+
+    def leaving(self: torch.autocast, *error: Any) -> Any:
+        found = leave(self, *error)
+        left(self)
+        return found
+
+    with replaced(torch.autocast, "__enter__", entering), replaced(torch.autocast, "__exit__", leaving):
         yield
 
 

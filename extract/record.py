@@ -22,7 +22,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+    unset_fake_temporarily,
+)
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -40,7 +47,9 @@ from extract.patches import (
     idle_conversions,
     no_inference_mode,
     told_arrays,
+    told_autocast,
 )  # fmt: skip
+from extract.unheld import check_argument, check_arrays, check_tensors
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
 from schemas.known import reads_values
@@ -102,7 +111,8 @@ def record(built: Built, wanted: Sequence[WantedInput], *, seed: int = 0) -> Rec
     given = {item.name: copied(arguments[item.name]) for item in wanted if built.mode is None and is_few(item.spec)}
     recorder = _Recorder(built, arguments)
     told = told_arrays(lambda tensor: recorder.constant(tensor))
-    patches = (told, idle_conversions(), as_compiled(), broadcast_masks(), no_inference_mode())
+    casts = told_autocast(recorder.enter_autocast, recorder.leave_autocast)
+    patches = (told, casts, idle_conversions(), as_compiled(), broadcast_masks(), no_inference_mode())
     with ExitStack() as stack:
         for context in (step(CAPTURE), *patches, torch.no_grad(), fake_scope(built), recorder.watch, recorder):
             stack.enter_context(context)
@@ -161,6 +171,8 @@ class _Recorder(TorchFunctionMode):
         self.read: set[str] = set()
         """Names of the inputs and parameters that these depend on."""
         self.effects: set[torch.fx.Node] = set()
+        self.scopes: list[torch.fx.Node] = []
+        """Scopes of autocast that were entered and not left."""
         self.labels: set[str] = set()
         self.varying: dict[int, tuple[torch.UntypedStorage, frozenset[str]]] = {}
         """Storages that something which varies was written into, and what it depends on."""
@@ -185,11 +197,19 @@ class _Recorder(TorchFunctionMode):
             if len(_tensors(given)) == len(_tensors((args, kwargs))):
                 raise
             return self._call(func, *given)
+        except UnsupportedOperatorException as error:
+            raise NotRepresentable(
+                f"the call {name} is not held by the IR: torch has no {error} without numbers"
+            ) from error
 
     def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Run a call and keep it if it made or changed a tensor."""
         operands = _tensors((args, kwargs))
+        check_tensors(operands)
+        if operands:
+            check_arrays(func.__name__, self.known.value(operands[0]) is not None)
         versions = [operand._version for operand in operands]
+        self._keep_strange(operands)
         self.watch.seen = False
         result = self.known.run(func, args, kwargs)
         writes = versions != [operand._version for operand in operands]
@@ -271,6 +291,20 @@ class _Recorder(TorchFunctionMode):
                 keys = tuple(_key(part) for part in path)
                 self.origins[leaf] = _Origin(node=node, path=keys, sources=known)
 
+    def enter_autocast(self, scope: torch.autocast) -> None:
+        """Add the node of a scope that begins, as Dynamo does."""
+        given = (scope.device, scope.fast_dtype, scope._enabled, scope._cache_enabled)
+        self.scopes.append(self.graph.call_function(_enter_autocast, given))
+        self._add_scope(self.scopes[-1])
+
+    def leave_autocast(self, _: torch.autocast) -> None:
+        """Add the node of the end of the innermost scope."""
+        self._add_scope(self.graph.call_function(_exit_autocast, (self.scopes.pop(),)))
+
+    def _add_scope(self, node: torch.fx.Node) -> None:
+        self.effects.add(node)
+        node.meta[META_SPECS] = ()
+
     def _describe(self, node: torch.fx.Node, value: Any) -> None:
         node.meta[META_SPECS] = specs_of(value)
 
@@ -285,7 +319,21 @@ class _Recorder(TorchFunctionMode):
         self.origins[value] = _Origin(node=node, path=(), sources=sources)
         return value
 
+    def _keep_strange(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Keep by value, before anything is written into it, what no call made and no module holds.
+
+        On the fake rung alone: a real tensor has no numbers of weights or drawn inputs in it there.
+        """
+        for tensor in tensors:
+            is_real = self.built.mode is not None and not isinstance(tensor, FakeTensor)
+            if is_real and tensor not in self.origins and not self._is_named(tensor):
+                self.constant(tensor)
+
+    def _is_named(self, tensor: torch.Tensor) -> bool:
+        return id(tensor) in self.argument_names or self.built.name_of(tensor) is not None
+
     def _origin(self, tensor: torch.Tensor) -> _Origin:
+        self._keep_strange([tensor])
         found = self.origins.get(tensor)
         if found is None:
             found = self.origins[tensor] = self._placeholder(tensor)
@@ -347,7 +395,9 @@ class _Recorder(TorchFunctionMode):
             return slice(*(self._encode(part) for part in (value.start, value.stop, value.step)))
         if isinstance(value, type) and value in _DTYPES:
             return _DTYPES[value]
-        return value.item() if isinstance(value, np.generic) else value
+        value = value.item() if isinstance(value, np.generic) else value
+        check_argument(value)
+        return value
 
     def finish(self, result: Any) -> torch.fx.GraphModule:
         """The graph with the tensors of the forward's result as its outputs, without calls that nothing needs."""

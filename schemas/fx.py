@@ -203,9 +203,13 @@ def _encode_other(value: Any) -> Value:
             return {"target": targets.name_of(value)}
         except ValueError as error:
             raise NotRepresentable(str(error)) from error
-    raise NotRepresentable(
-        f"an argument of type {type(value).__module__}.{type(value).__qualname__} is not held by the IR"
-    )
+    raise NotRepresentable(f"an argument of type {_public_name(type(value))} is not held by the IR")
+
+
+def _public_name(kind: type) -> str:
+    """The name of a type as a person writes it: torch's own without the module that defines it."""
+    module = "torch" if getattr(torch, kind.__qualname__, None) is kind else kind.__module__
+    return f"{module}.{kind.__qualname__}"
 
 
 class _Operands:
