@@ -63,8 +63,10 @@ def materialize(graph: Graph, *, seed: int, device: str = "cpu", mood: str = "",
             if mood and node.target == "input" and isinstance(value, torch.Tensor):
                 generator = torch.Generator().manual_seed(derive(seed, position, 1))
                 source = Source(generator=generator, dtype=value.dtype, bends=bends, device=device)
-                value = in_mood(value, mood, values.loads(graph.inits[position]), source)
-                value = with_equals(value, drawn, mood, source)
+                init = values.loads(graph.inits[position])
+                value = in_mood(value, mood, init, source)
+                if init.get("kind") == "normal":
+                    value = with_equals(value, drawn, mood, source)
                 drawn.append(value)
             found.append(_placed(value, device, guarded=guarded))
         except (KeyError, TypeError, RuntimeError, OverflowError) as error:

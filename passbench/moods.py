@@ -95,6 +95,7 @@ REGIONS: dict[str, Callable[[Source, int], torch.Tensor]] = {
     "tails": lambda source, count: source.sign(count) * source.uniform(count, 3.0, 40.0),
     "near tails": lambda source, count: source.sign(count) * source.uniform(count, 3.0, 12.0),
     "magnitudes": _magnitudes,
+    "close to zero": lambda source, count: source.sign(count) * 2.0 ** source.uniform(count, -20.0, -4.0),
     "bends": _bends,
     "whole numbers": lambda source, count: torch.randint(-8, 9, (count,), generator=source.generator).double(),
     "heavy-tailed": lambda source, count: source.normal(count) / (source.normal(count).abs() + 0.02),
@@ -129,7 +130,8 @@ def in_mood(value: torch.Tensor, mood: str, init: Mapping[str, Any], source: Sou
 def with_equals(value: torch.Tensor, others: Sequence[torch.Tensor], mood: str, source: Source) -> torch.Tensor:
     """Values some of which equal those of another input of the same form at the same place, or their negatives.
 
-    One element in EQUALS does; what compares or divides two inputs may change there.
+    One element in EQUALS does; what compares or divides two inputs may change there. For inputs that `in_mood` gives
+    values of a normal kind: what is constant, written down or bounded holds nothing else.
     """
     alike = [one for one in others if one.shape == value.shape and one.dtype == value.dtype]
     if not alike or mood in _OTHERS or not value.dtype.is_floating_point or not value.numel():
