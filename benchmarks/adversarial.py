@@ -65,7 +65,8 @@ def as_expected(case: AttackCase, row: EvalResult) -> bool:
     """Whether a result is what the case says the layer named gives."""
     if case.verdict == "PASSED":
         return row.verdict in GOOD
-    return (row.verdict.value, row.rule) == (case.verdict, case.rule) and case.says in row.detail
+    right = {case.verdict, case.or_verdict or case.verdict}
+    return row.verdict.value in right and row.rule == case.rule and case.says in row.detail
 
 
 def outcome(harness: Harness, case: AttackCase) -> Outcome:

@@ -20,8 +20,8 @@ from passbench.submission import Submission, freeze
 
 FOLDER = Path(__file__).resolve().parent.parent / "tests" / "adversarial"
 ABOUT = "case.json"
-_DEFAULTS: dict[str, Any] = {"rule": "", "task": "add_relu", "beside": [], "off": [], "why_not": "", "says": "",
-                             "gpu": False, "base": "", "edits": []}  # fmt: skip
+_DEFAULTS: dict[str, Any] = {"rule": "", "or_verdict": "", "task": "add_relu", "beside": [], "off": [],
+                             "why_not": "", "says": "", "gpu": False, "base": "", "edits": []}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,8 @@ class AttackCase:
     """Layer that must decide it; empty for an honest submission."""
     verdict: str
     """Expected verdict of its last variant."""
+    or_verdict: str
+    """Another that is as right: where the inputs drawn decide if a wrong element is not finite; or empty."""
     rule: str
     """Expected rule."""
     task: str
