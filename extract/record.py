@@ -15,7 +15,7 @@ not known, and NotRepresentable for a tensor that no recorded call made.
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +49,7 @@ from extract.patches import (
     told_arrays,
     told_autocast,
 )  # fmt: skip
+from extract.spelled_call import spelled_call
 from extract.unheld import check_argument, check_arrays, check_tensors
 from schemas.dead_code import remove_dead_calls
 from schemas.fx import META_SPECS, NotRepresentable, fake_input, specs_of
@@ -61,19 +62,6 @@ _SIZED = frozenset(
     "narrow interpolate pad tile unflatten multinomial topk roll select chunk eye one_hot unfold".split()
 )
 """Calls with sizes among their arguments, which a forward may give as integer tensors."""
-_SWAPPED = {
-    "__rsub__": operator.sub, "__rpow__": operator.pow, "__rdiv__": operator.truediv, "__rmod__": operator.mod,
-    "__rfloordiv__": operator.floordiv, "__rmatmul__": operator.matmul, "__rlshift__": operator.lshift,
-    "__rrshift__": operator.rshift, "__rand__": operator.and_, "__ror__": operator.or_, "__rxor__": operator.xor,
-}  # fmt: skip
-"""Reflected operators -> the operator of swapped operands."""
-_PROPERTIES: dict[str, tuple[str, Any]] = {
-    "T": ("call_function", torch.ops.aten.numpy_T), "mT": ("call_function", torch.ops.aten.mT),
-    "H": ("call_method", "adjoint"), "mH": ("call_method", "adjoint"), "data": ("call_method", "detach"),
-    "real": ("call_function", torch.real), "imag": ("call_function", torch.imag),
-}  # fmt: skip
-"""Tensor properties that are tensors -> (FX op, target)."""
-
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """Python's types where a dtype is wanted -> what torch takes them for."""
 
@@ -277,7 +265,7 @@ class _Recorder(TorchFunctionMode):
             for leaf in _tensors(result):
                 self.constant(leaf, known)
             return
-        op, target, args = _target(func, given[0])
+        op, target, args = spelled_call(func, given[0])
         node = self.graph.create_node(op, target, self._encode(args), self._encode(given[1]))
         self._describe(node, result)
         if writes:
@@ -439,25 +427,3 @@ def _is_counted(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bo
 
 def _has_arrays(given: Any) -> bool:
     return any(isinstance(leaf, np.ndarray) for leaf in pytree.tree_leaves(given))
-
-
-def _target(func: Callable[..., Any], args: Sequence[Any]) -> tuple[str, Any, Sequence[Any]]:
-    """(FX op, target, positional arguments) of a call, spelled as Dynamo does."""
-    name = func.__name__
-    if name == "__get__":
-        attribute = func.__self__.__name__  # type: ignore[attr-defined]
-        if attribute not in _PROPERTIES:
-            raise NotRepresentable(f"the property {attribute!r} of a tensor is not held by the IR")
-        return *_PROPERTIES[attribute], args
-    if name in _SWAPPED:
-        return "call_function", _SWAPPED[name], (args[1], args[0])
-    if name.startswith("__"):
-        plain = name.strip("_")
-        return "call_function", getattr(operator, plain, None) or getattr(operator, f"{plain}_"), args
-    if getattr(torch.Tensor, f"__{name}__", None) is func:
-        return "call_function", getattr(operator, name), args
-    if getattr(torch.Tensor, name, None) is func:
-        return "call_method", name, args
-    public = getattr(torch.nn.functional, name.lstrip("_"), None)
-    is_dispatched = name.startswith("_") and getattr(torch.nn.functional, name, None) is func
-    return "call_function", public if is_dispatched and public is not None else func, args
