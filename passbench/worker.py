@@ -26,6 +26,7 @@ import torch
 import torch._dynamo
 import torch._dynamo.guards
 import torch._inductor.config
+import torch.hub
 import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
 
@@ -337,6 +338,8 @@ def _warm_up() -> None:
         streamline()
     # Dynamo times each new guard once, for a debug log, and empties the processor's cache for it: 20 ms a compilation.
     vars(torch._dynamo.guards)["profile_guard_manager"] = lambda *_: 0.0
+    # The progress bar of torch's graph interpreter would start a thread that watches it, which the guard would see.
+    vars(torch.hub)["tqdm"].monitor_interval = 0
     small = torch.fx.symbolic_trace(torch.nn.functional.relu)
     torch.compile(small, backend="eager", dynamic=False, fullgraph=True)(torch.ones(2))
     torch._dynamo.reset()

