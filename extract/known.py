@@ -23,7 +23,11 @@ ALIKE = frozenset("zeros_like ones_like full_like empty_like new_zeros new_ones 
 """Calls that need the dtype and shape of their operand, not its values."""
 FITTED = frozenset({"expand_as", "view_as", "reshape_as", "type_as"})
 """Methods that need the dtype and shape of their argument, not its values."""
-_INPLACE = frozenset("__setitem__ __iadd__ __isub__ __imul__ __iand__ __ior__".split())
+_INPLACE = frozenset(
+    "__setitem__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __idiv__ __ifloordiv__ __imod__ __ipow__ "
+    "__ilshift__ __irshift__ __iand__ __ixor__ __ior__".split()
+)
+"""Operators that write into their first operand."""
 
 
 class Known:
@@ -59,11 +63,11 @@ class Known:
             args = (args[0], _blank(args[1]))
             operands = operands[:1]
         values = {id(operand): self.value(operand) for operand in operands}
-        writes = _writes(func.__name__, kwargs)
+        written = _written(operands, kwargs) if _writes(func.__name__, kwargs) else ()
         unknown = any(value is None for value in values.values())
-        if unknown or (writes and isinstance(operands[0], FakeTensor)):
-            for written in _written(operands, kwargs) if writes else ():
-                storage = written.untyped_storage()
+        if unknown or any(isinstance(item, FakeTensor) for item in written):
+            for item in written:
+                storage = item.untyped_storage()
                 self._lost[int(storage._cdata)] = storage
             return func(*args, **kwargs)
         with unset_fake_temporarily():
@@ -86,7 +90,7 @@ def _blank(tensor: torch.Tensor) -> torch.Tensor:
 
 def _writes(name: str, kwargs: Mapping[str, Any]) -> bool:
     """Whether a call writes into its first operand, or into `out`."""
-    inplace = name.endswith("_") and not name.endswith("__")
+    inplace = (name.endswith("_") and not name.endswith("__")) or bool(kwargs.get("inplace"))
     return inplace or name in _INPLACE or kwargs.get("out") is not None
 
 

@@ -40,8 +40,9 @@ def spelled_call(func: Callable[..., Any], args: Sequence[Any]) -> tuple[str, An
     if name.startswith("__"):
         plain = name.strip("_")
         return "call_function", getattr(operator, plain, None) or getattr(operator, f"{plain}_"), args
-    if getattr(torch.Tensor, f"__{name}__", None) is func:
-        return "call_function", getattr(operator, name), args
+    for operation in (name, f"i{name.removesuffix('_')}"):
+        if getattr(torch.Tensor, f"__{operation}__", None) is func:
+            return "call_function", getattr(operator, operation), args
     if getattr(torch.Tensor, name, None) is func:
         return "call_method", name, args
     public = getattr(torch.nn.functional, name.lstrip("_"), None)

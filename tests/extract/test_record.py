@@ -188,6 +188,57 @@ def test_what_a_fake_value_was_written_into_is_known_no_longer():
     assert record(real(lambda: module(forward)), X).reads == ("item",)
 
 
+def _divides(self, x):
+    self.kept /= 2
+    return x * self.kept
+
+
+def _clips(self, x):
+    torch.nn.functional.relu(self.kept, inplace=True)
+    return x * self.kept
+
+
+def _takes_a_result(self, x):
+    torch.add(torch.ones(4), 1, out=self.kept)
+    return x * self.kept
+
+
+def _leaves_the_rest(self, x):
+    self.kept %= 3
+    return x * self.kept
+
+
+def _powers_a_view(self, x):
+    made = torch.ones(4) * 3
+    view = made[:2]
+    view **= self.kept[:2]
+    torch.nn.functional.relu(made.sub_(x[0]), inplace=True)
+    return x * made * self.kept
+
+
+@pytest.mark.parametrize("forward", [_divides, _clips, _takes_a_result, _leaves_the_rest, _powers_a_view])
+def test_a_recorded_write_leaves_the_numbers_of_the_constructor(forward):
+    kept = torch.tensor([8.0, -6.0, 4.0, 2.0])
+    built = fake(lambda: module(forward, kept=kept.clone()))
+    (piece,) = record(built, X).capture.pieces
+    for example in piece.examples:
+        if built.name_of(example) == "kept":
+            assert torch.equal(built.data_of(example), kept)
+    x, stands, apart = torch.randn(2, 4), kept.clone(), kept.clone()
+    (found,) = piece.gm(*(stands if built.name_of(example) else x.clone() for example in piece.examples))
+    assert torch.equal(found, module(forward, kept=apart)(x.clone())) and torch.equal(stands, apart)
+
+
+def test_what_was_divided_in_place_by_something_fake_is_known_no_longer():
+    def forward(self, x):
+        table = torch.ones(4)
+        table /= (x[0] @ self.weight).exp()
+        return x * table[0].item()
+
+    with pytest.raises(DataDependentOutputException):
+        record(fake(lambda: module(forward)), X)
+
+
 def test_tensors_of_a_legacy_constructor_are_constants():
     def forward(self, x):
         count = torch.IntTensor([2])
