@@ -40,9 +40,9 @@ from torch.utils import _pytree as pytree
 
 from benchmarks.sample_writing import Style, Traced, publish
 from benchmarks.sample_zoo import NAMES, build
-from extract.admission import first_unequal
 from extract.failures import LIBRARY_ERRORS, failure_kind
 from extract.initialisers import STATISTICS
+from extract.numeric import first_unequal
 from extract.samples import read_sample
 from passbench.inputs import number, value_of
 from schemas import values

@@ -41,9 +41,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from extract.admission import first_unequal
 from extract.failures import LIBRARY_ERRORS, RoundtripError, SampleError, failure_kind
 from extract.isolation import isolated
+from extract.numeric import first_unequal
 from extract.samples import find_samples, read_sample
 from passbench.inputs import materialize
 from schemas.fx import lower
