@@ -1,6 +1,7 @@
 """Make the op table (`schemas/ops.tsv`) from the schemas of the installed torch, or compare the two.
 
     python -m benchmarks.op_table                 # what differs between the table and the installed torch
+    python -m benchmarks.op_table --print         # the table of the installed torch
     python -m benchmarks.op_table --write         # make the table again
     python -m benchmarks.op_table --targets RUN   # add what the graphs of a run call to tests/schemas/called.txt
 
@@ -183,6 +184,7 @@ def add_targets(run: Path) -> None:
 def main() -> None:
     """Entry of `python -m benchmarks.op_table`."""
     parser = argparse.ArgumentParser(description="Make the op table from torch's schemas, or compare the two.")
+    parser.add_argument("--print", action="store_true", dest="shown", help="print the table of the installed torch")
     parser.add_argument("--write", action="store_true", help="make the table again")
     parser.add_argument("--targets", type=Path, help="a run whose graphs' calls are added to tests/schemas/called.txt")
     options = parser.parse_args()
@@ -191,6 +193,9 @@ def main() -> None:
         return
     text = f"# torch {torch.__version__.partition('+')[0]}: op, writes, shares, flags, keeps\n"
     text += "".join(f"{line}\n" for line in rows().values())
+    if options.shown:
+        sys.stdout.write(text)
+        return
     if options.write:
         TABLE.write_text(text, encoding="ascii")
         return

@@ -11,6 +11,8 @@ module has other surroundings (clocks, generators of Python and numpy), so that 
 |----------------------------------------------------|--------------------------------------------------------------|
 | equal on all draws                                 | EQUAL                                                        |
 | equal on the first; the second reads other numbers | EQUAL if the graph is marked as specialised, and says so     |
+| only the module under a compiler is equal, and the | CLOSE; the row says how far the two ways of the module are   |
+| module without one differs from it by rounding     | apart                                                        |
 | the module differs from itself                     | NondeterministicError, naming what it asks                   |
 | anything else differs                              | NumericError                                                 |
 | the module cannot be called here                   | the captured graph is the reference, and the row says so     |
@@ -21,6 +23,7 @@ in turn; else reads nothing but its arguments.
 
 import ctypes
 import fcntl
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -36,12 +39,15 @@ from extract.admission import GIB
 from extract.draws import Draws
 from extract.eager import Eager, Found, Leaf, digest_of
 from extract.failures import LIBRARY_ERRORS, NondeterministicError, NumericError, failure_kind, first_line
+from extract.patches import compiling
 from schemas.fx import lower
 from schemas.graph import Graph, TensorSpec
 from schemas.rows import FailureKind, NumericCheck
 
 LOCK_FROM = 1 * GIB
 """Comparisons estimated at more bytes than this run one at a time on a machine."""
+ROUNDING = 256
+"""Two ways of one module may be apart by this many units of rounding of the largest number of an output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +99,6 @@ def compare(lifted: Lifted, memory: Memory, *, eager: Callable[[], Eager] | None
     return found if found.detail or not why else Comparison(numeric=found.numeric, detail=why)
 
 
-def _equal(detail: str = "") -> Comparison:
-    return Comparison(numeric=NumericCheck.EQUAL, detail=detail)
-
-
 # --- the module as the reference ------------------------------------------------------------------------------------
 class _NotCalled(Exception):
     """The module cannot be called here; the message says why."""
@@ -107,34 +109,88 @@ def _with_module(lifted: Lifted, make: Callable[[], Eager]) -> Comparison:
     with _called():
         eager = make()
         first = eager.run()
-    difference = _difference(eager, lifted, first)
-    if difference:
-        raise _error(eager, first, difference)
+    found = _judged(eager, lifted, first)
+    if not found.as_module:
+        raise _error(eager, first, found.text)
     if eager.varies:
-        return _second(lifted, eager, first)
+        return _second(lifted, eager, first, found)
     if eager.keeps:
         _check_repeats(eager, first)
-    return _equal()
+    return found.comparison()
 
 
-def _second(lifted: Lifted, eager: Eager, first: Found) -> Comparison:
+def _second(lifted: Lifted, eager: Eager, first: Found, before: "_Judged") -> Comparison:
     """Compare on other numbers of the same shapes."""
     eager.restore(draw=1)
     try:
         with _called():
             second = eager.run()
     except _NotCalled as error:
-        return Comparison(
-            numeric=NumericCheck.EQUAL, detail=f"on the given inputs; on others the module stops: {error}"
-        )
-    difference = _difference(eager, lifted, second)
-    if not difference:
-        return _equal()
+        return before.comparison(f"on the given inputs; on others the module stops: {error}")
+    found = _judged(eager, lifted, second)
+    if found.as_module:
+        return (found if found.text else before).comparison()
     eager.restore(draw=0)
     if not lifted.specialised:
-        raise _error(eager, first, f"on a second draw of the inputs, {difference}")
+        raise _error(eager, first, f"on a second draw of the inputs, {found.text}")
     _check_repeats(eager, first)
-    return _equal("on the given inputs; on others the numbers that it read differ")
+    return before.comparison("on the given inputs; on others the numbers that it read differ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judged:
+    """What a comparison on one draw found."""
+
+    as_module: bool
+    """Whether the graph does what the module does."""
+    text: str
+    """How they differ; empty if they do not at all."""
+
+    def comparison(self, detail: str = "") -> Comparison:
+        """What a row says of a graph that does what its module does."""
+        numeric = NumericCheck.CLOSE if self.text else NumericCheck.EQUAL
+        return Comparison(numeric=numeric, detail="; ".join(filter(None, (self.text, detail))))
+
+
+def _judged(eager: Eager, lifted: Lifted, expected: Found) -> _Judged:
+    """Compare with what the module did, then with what it does where it is told that a compiler runs it."""
+    difference = _difference(eager, lifted, expected)
+    if not difference:
+        return _Judged(as_module=True, text="")
+    try:
+        with _called(), compiling():
+            compiled = eager.run()
+    except _NotCalled:
+        return _Judged(as_module=False, text=difference)
+    apart = units_apart(expected.leaves, compiled.leaves)
+    if not apart <= ROUNDING or _effects_differ(expected, compiled) or _difference(eager, lifted, compiled):
+        return _Judged(as_module=False, text=difference)
+    text = f"as the module computes under a compiler; without one its results are up to {apart:.3g} roundings apart"
+    return _Judged(as_module=True, text=text)
+
+
+def units_apart(left: Sequence[Leaf], right: Sequence[Leaf]) -> float:
+    """How far two results of a module are apart, in units of rounding of the largest number of each output.
+
+    The unit is `torch.finfo(dtype).eps` times the largest finite absolute value; infinite where forms, whole numbers or
+    the places of what is not finite differ.
+    """
+    if len(left) != len(right):
+        return math.inf
+    return max((_units(one.value, other.value) for one, other in zip(left, right, strict=True)), default=0.0)
+
+
+def _units(left: torch.Tensor, right: torch.Tensor) -> float:
+    if not first_unequal([left], [right]):
+        return 0.0
+    if left.dtype != right.dtype or left.shape != right.shape or not left.is_floating_point():
+        return math.inf
+    finite = left.isfinite()
+    if first_unequal([left.masked_fill(finite, 0)], [right.masked_fill(finite, 0)]):
+        return math.inf
+    wide, other = left[finite].double(), right[finite].double()
+    unit = torch.finfo(left.dtype).eps * wide.abs().max()
+    return float((wide - other).abs().max() / unit)
 
 
 @contextmanager
@@ -255,7 +311,7 @@ def _with_captured(lifted: Lifted, seed: int) -> Comparison:
     difference = first_unequal(expected, actual)
     if difference:
         raise NumericError(difference)
-    return _equal()
+    return Comparison(numeric=NumericCheck.EQUAL)
 
 
 def _digests(inputs: Sequence[Any]) -> list[int]:

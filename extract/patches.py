@@ -9,6 +9,7 @@
 | moe._can_use_grouped_mm               | no                                  | as under Dynamo: the fake kernel knows bfloat16 only |
 | masking_utils.is_tracing              | yes                                 | as under Dynamo: no mask is left out because it is all ones |
 | masking_utils._vmap_expansion_sdpa    | broadcasting of the four indices    | no storage of a tensor inside vmap can be looked at; mask functions go by indices |
+| torch.compiler.is_compiling           | yes                                 | as under Dynamo, where real tensors are computed with |
 | torch.autocast, entered and left      | itself, telling the recorder        | no torch function mode is told of it       |
 | torch.from_numpy, torch.IntTensor     | themselves, telling the recorder    | no torch function mode is told of them     |
 
@@ -74,6 +75,17 @@ def as_compiled() -> Iterator[None]:
             owner = sys.modules.get(module)
             if hasattr(owner, name):
                 stack.enter_context(replaced(owner, name, lambda *args, _answer=answer, **kwargs: _answer))
+        yield
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Let torch and transformers answer as under Dynamo, while real tensors are computed with."""
+    with (
+        as_compiled(),
+        replaced(torch.compiler, "_is_compiling_flag", True),
+        replaced(torch.compiler, "is_dynamo_compiling", lambda: True),
+    ):
         yield
 
 

@@ -54,15 +54,20 @@ def exact_numbers(spec: TensorSpec, raw: Mapping[str, Any]) -> list[Any] | None:
     size, number = spec.numel, {"zeros": 0, "ones": 1, "constant": raw.get("value")}.get(str(raw.get("kind")))
     known = raw["data"] if raw.get("kind") == "literal" else [number] * min(size, MAX_EXAMPLE)
     if raw.get("kind") == "arange" and spec.shape:
-        start, step, last = raw.get("start", 0), raw.get("step", 1), spec.shape[-1]
+        start, step, last = _plain(raw.get("start", 0)), _plain(raw.get("step", 1)), spec.shape[-1]
         known = [start + step * (k % last) for k in range(min(size, MAX_EXAMPLE))] if last else []
     whole = spec.dtype in WHOLE
     if not known or len(known) != size or spec.device != "cpu" or not (whole or size == 1):
         return None
     if any(item is None or isinstance(item, list) for item in known):
         return None
-    plain: list[Any] = [float(item["float"]) if isinstance(item, dict) else item for item in known]
+    plain = [_plain(item) for item in known]
     return [bool(item) if spec.dtype == "bool" else int(item) for item in plain] if whole else plain
+
+
+def _plain(item: Any) -> Any:
+    """A number of an initialiser, whose fractions are spelt as texts."""
+    return float(item["float"]) if isinstance(item, dict) else item
 
 
 def attach(mode: FakeTensorMode, fake: Any, data: torch.Tensor) -> None:

@@ -134,6 +134,8 @@ class NumericCheck(StrEnum):
 
     EQUAL = "equal"
     """Every output, and everything written, is equal bit for bit (nan equals nan)."""
+    CLOSE = "close"
+    """Equal bit for bit to the module under a compiler; without one, the module goes a way that rounds otherwise."""
     TOO_LARGE = "too_large"
     """Inputs, parameters and live values would exceed the memory limit; not run."""
     NOT_RUNNABLE = "not_runnable"

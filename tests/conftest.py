@@ -2,10 +2,13 @@
 
 Examples of hypothesis are the same in every run, need no database and have no deadline: the gate depends on no luck and
 on no other load. `--hypothesis-profile random` draws others (`benchmarks.random_properties`), whose finds become
-explicit examples. `--shuffle SEED` runs test files, and the tests of each, in another order.
+explicit examples. A test that leaves a mode of torch changed fails, and the next one finds it as it was.
+`--shuffle SEED` runs test files, and the tests of each, in another order.
 """
 
 import random
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,3 +47,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     if not torch.cuda.is_available():
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason="no GPU"))
+
+
+@pytest.fixture(autouse=True)
+def _modes_are_left_as_they_were() -> Iterator[None]:
+    """Fail a test that leaves a mode of torch changed (gradients, autocast, default dtype ...), and put it back.
+
+    Random numbers are put back without a word: what a test draws depends on no test before it.
+    """
+    if "torch" not in sys.modules:
+        yield
+        return
+    from extract.isolation import Kept, put_back
+    from extract.torch_state import MODES
+
+    before = [Kept(row=row, value=row.read()) for row in MODES]
+    yield
+    changed = [kept.row.what for kept in put_back(before)]
+    assert not [what for what in changed if what != "random numbers of torch"], f"the test left {changed} changed"

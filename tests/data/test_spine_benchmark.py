@@ -87,8 +87,8 @@ def test_gradings_beside_the_run_are_scored(run):
     pq.write_table(to_table(rows, EvalResult), run / "results" / "mine" / "results.parquet")
     found = measure(run)
     assert (found["passed_mine"], found["speed_measured_mine"]) == (0.666667, 0.0)
-    # one of three fails at run time: tolerated from t = 3 on, until then it counts b = 0.001
+    # one of three fails at run time: tolerated from t = 3 on, until then it counts b = 0.1
     weights = {**dict.fromkeys(range(-10, -5), 0.001), **dict.fromkeys((-5, -4, -3), 1.0), 4: 0.001}
     weights |= {t: 0.8 ** (t + 3) for t in range(-2, 4)}
-    expected = 0.001 ** (sum(w for t, w in weights.items() if t < 3) / sum(weights.values()) / 3)
+    expected = 0.1 ** (sum(w for t, w in weights.items() if t < 3) / sum(weights.values()) / 3)
     assert found["as_mine"] == pytest.approx(expected, abs=1e-6)

@@ -1,9 +1,13 @@
 """The module itself decides what its graph is: clocks, generators, counters and shared memory."""
 
+import math
 from pathlib import Path
 
 import pytest
+import torch
 
+from extract.eager import Leaf
+from extract.numeric import units_apart
 from schemas.canonical import canonicalize
 from schemas.rows import Failure, FailureKind, GraphRecord, NumericCheck
 from tests.extract.oracle import names_of, traced, unlike
@@ -11,7 +15,7 @@ from tests.extract.own import surroundings
 
 pytestmark = pytest.mark.torch
 OWN = Path(__file__).parent / "own"
-SURROUNDINGS, SHARED = OWN / "surroundings.py", OWN / "shared.py"
+SURROUNDINGS, SHARED, UNDER_COMPILER = OWN / "surroundings.py", OWN / "shared.py", OWN / "under_compiler.py"
 REFUSED = ("_Holding", "Partial", "OtherDtype")
 ASKED = {
     "clock": "time.time", "clock_by_its_own_name": "perf_counter", "hour": "datetime.now", "day": "datetime.today",
@@ -59,3 +63,38 @@ def test_memory_that_cannot_be_shared_is_refused_with_both_names(name, both):
 def test_shared_memory_shows_in_the_key():
     keys = {name: canonicalize(traced(SHARED, name).graph).key for name in ("ViewIsRead", "ViewIsWritten", "InList")}
     assert len(set(keys.values())) == 3
+
+
+def test_a_module_that_rounds_otherwise_under_a_compiler_is_close():
+    record = traced(UNDER_COMPILER, "Rounds")
+    assert isinstance(record, GraphRecord), record
+    assert record.numeric is NumericCheck.CLOSE and "roundings apart" in record.numeric_detail
+
+
+@pytest.mark.parametrize("name", ["Differs", "Chooses"])
+def test_a_module_that_computes_something_else_under_a_compiler_is_refused(name):
+    found = traced(UNDER_COMPILER, name)
+    assert isinstance(found, Failure) and found.kind is FailureKind.NUMERIC
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "units"),
+    [
+        ([1.0, 2.0], [1.0, 2.0 + 3 * 2.0**-22], 3.0),  # of float32, and of the largest number
+        ([1.0, float("inf")], [1.0 + 2.0**-22, float("inf")], 2.0),
+        ([1.0, float("inf")], [1.0, 2.0], math.inf),
+        ([1.0, float("nan")], [float("nan"), 1.0], math.inf),
+        ([0.0, 0.0], [0.0, 0.0], 0.0),
+        ([0.0, 0.0], [0.0, 1e-30], math.inf),
+    ],
+)
+def test_units_of_rounding_are_those_of_the_largest_number(left, right, units):
+    leaves = [[Leaf(value=torch.tensor(values), is_own=True)] for values in (left, right)]
+    assert units_apart(*leaves) == units
+
+
+def test_whole_numbers_and_forms_are_never_close():
+    one = Leaf(value=torch.tensor([1]), is_own=True)
+    for other in (torch.tensor([2]), torch.tensor([1.0]), torch.tensor([[1]])):
+        assert units_apart([one], [Leaf(value=other, is_own=True)]) == math.inf
+    assert units_apart([one], []) == math.inf

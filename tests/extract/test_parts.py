@@ -54,7 +54,7 @@ def test_an_assistant_drafts_from_keys_and_values_of_the_model_it_assists():
             "vocab_size": 99}  # fmt: skip
     found = traced("gemma4_assistant/Gemma4AssistantForCausalLM", "text-decoder", text_config=text,
                    backbone_hidden_size=24)  # fmt: skip
-    assert found.numeric is NumericCheck.EQUAL
+    assert found.numeric is NumericCheck.CLOSE  # without a compiler, the heads of a group are read where they lie
     full, window = (1, 2, 128, 512), (1, 2, 128, 256)
     assert sorted(inputs(found).values()) == sorted([(1, 1, 48), full, full, window, window])
 

@@ -58,6 +58,7 @@ def test_torch_is_left_as_it_was():
         ('{"kind":"zeros"}', "bool", (3,)),
         ('{"kind":"arange","start":3,"step":2}', "int32", (2, 5)),
         ('{"kind":"constant","value":{"float":"0.5"}}', "float32", ()),
+        ('{"kind":"arange","start":{"float":"-1.0"},"step":{"float":"0.25"}}', "float32", (1,)),
     ],
 )
 def test_exact_numbers_are_those_of_the_initialiser(init, dtype, shape):
@@ -80,6 +81,12 @@ def test_what_memory_held_before_is_never_known():
 @pytest.mark.parametrize("init", ['{"kind":"integers","low":0,"high":9}', '{"kind":"literal","data":[1,2]}'])
 def test_drawn_numbers_and_those_of_another_size_are_not_known(init):
     spec = TensorSpec(dtype="int64", shape=(3,), stride=(1,), device="cpu")
+    assert exact_numbers(spec, values.loads(init)) is None
+
+
+def test_fractions_that_are_counted_up_are_not_known():
+    spec = TensorSpec(dtype="float32", shape=(2, 3), stride=(3, 1), device="cpu")
+    init = '{"kind":"arange","start":{"float":"-1.0"},"step":{"float":"0.25"}}'
     assert exact_numbers(spec, values.loads(init)) is None
 
 
