@@ -2,6 +2,7 @@
 
     python -m benchmarks.harness --json                 # 20 tasks, 500 gradings; many minutes
     python -m benchmarks.harness --json --quick         # 3 tasks, 60 gradings
+    python -m benchmarks.harness --json --against ../before --rounds 5   # this tree and another, by turns
 
 Makes its own tasks and submissions below the temporary folder and removes them; writes standard output only.
 
@@ -18,6 +19,11 @@ Makes its own tasks and submissions below the temporary folder and removes them;
 | parallel_equal    | whether every verdict was the same both times                                                    |
 | gradings          | gradings of one small task in one harness                                                        |
 | rss_growth_mib    | growth of this process's resident memory after the first fifth of them, MiB                      |
+| task10_here       | with --against: seconds_task10 of this tree, one a round                                         |
+| task10_there      | with --against: of the other source tree                                                         |
+| ratio_of_minima   | least of the first / least of the second                                                         |
+| ratio_of_medians  | median of the first / median of the second                                                       |
+| cpu_ratio         | the same of the least processor seconds                                                          |
 
 The loop does per graph what an ordinary harness does, and with the same functions: import torch, load the submission,
 compile, and for every call that the harness makes of the candidate run eager and the float64 oracle and compare.
@@ -27,11 +33,12 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +51,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one flat JSON object")
     parser.add_argument("--quick", action="store_true", help="fewer tasks and gradings")
+    parser.add_argument("--against", type=Path, help="another source tree to compare the speed with, by turns")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each tree")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         one(options.one)
         return 0
+    if options.against:
+        show(against(options.against.resolve(), options.rounds), options.json)
+        return 0
     tasks, gradings = (3, 60) if options.quick else (20, 500)
     with tempfile.TemporaryDirectory(prefix="passbench-bench-") as folder:
         found = {**speed(Path(folder)), **parallel(Path(folder), tasks), **memory(Path(folder), gradings)}
-    print(json.dumps(found) if options.json else "\n".join(f"{name:<18} {value}" for name, value in found.items()))
+    show(found, options.json)
     return 0
+
+
+def show(found: Mapping[str, object], as_json: bool) -> None:
+    """Print figures."""
+    print(json.dumps(found) if as_json else "\n".join(f"{name:<18} {value}" for name, value in found.items()))
 
 
 # --- speed ----------------------------------------------------------------------------------------------------------
@@ -76,6 +93,41 @@ def speed(folder: Path) -> dict[str, Value]:
         "speedup_vs_loop": round(loop.seconds / harness.seconds, 2),
         "isolation": min((row.isolation for row in graded.results), key=LEVELS.index),
         "verdicts_equal": right == [row.verdict.value == "PASSED" for row in graded.results],
+    }  # fmt: skip
+
+
+# --- against another tree ---------------------------------------------------------------------------------------------
+MEASURE = """
+import json, tempfile
+from benchmarks.grader_tasks import EXAMPLE, layer_norm_task
+from benchmarks.harness import DRAWS, Stopwatch
+from passbench.run import Settings, grade
+from passbench.submission import freeze
+
+task, variants = layer_norm_task()
+submission = freeze(EXAMPLE)
+with Stopwatch() as watch:
+    rows = grade(submission, task, variants, Settings(inductor=False, draws=DRAWS, workers=2)).results
+assert all(row.verdict.value == "PASSED" for row in rows), rows
+print(json.dumps([watch.seconds, watch.cpu_s]))
+"""
+
+
+def against(other: Path, rounds: int) -> dict[str, object]:
+    """Seconds of a 10-variant task in this tree and in another, measured by turns in new processes."""
+    here = Path(__file__).resolve().parent.parent
+    found: dict[Path, list[list[float]]] = {here: [], other: []}
+    for _ in range(rounds):
+        for tree in (other, here):
+            env = {**os.environ, "PYTHONPATH": str(tree)}
+            done = subprocess.run([sys.executable, "-c", MEASURE], cwd=tree, env=env, check=True, capture_output=True)
+            found[tree].append(json.loads(done.stdout.splitlines()[-1]))
+    wall, cpu = ([[row[place] for row in found[tree]] for tree in (here, other)] for place in (0, 1))
+    return {
+        "task10_here": [round(s, 2) for s in wall[0]], "task10_there": [round(s, 2) for s in wall[1]],
+        "ratio_of_minima": round(min(wall[0]) / min(wall[1]), 3),
+        "ratio_of_medians": round(statistics.median(wall[0]) / statistics.median(wall[1]), 3),
+        "cpu_ratio": round(min(cpu[0]) / min(cpu[1]), 3),
     }  # fmt: skip
 
 

@@ -57,7 +57,8 @@ def _flat_names(signature: inspect.Signature, arguments: Mapping[str, Any]) -> d
 def _signatures(target: Any) -> Iterator[inspect.Signature]:
     """Signatures a callee may have: its own if it is Python, else those of its torch schemas."""
     if inspect.isfunction(target):
-        yield inspect.signature(target)
+        choice = torch._jit_internal.boolean_dispatched.get(target)
+        yield inspect.signature(choice["if_false"] if choice else target)
         return
     yield from get_signature_for_torch_op(target) or ()
 

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from passbench.sources import LIBRARIES, Modules, imported_names, is_library, path_of, read_modules
+from passbench.sources import LIBRARIES, Modules, idle_imports, imported_names, is_library, path_of, read_modules
 from passbench.submission import CONTRACT, GRAPH_PASS, Rejected, Submission
 
 EXEMPT = frozenset({"pattern", "replacement_args", GRAPH_PASS})
@@ -90,6 +90,8 @@ class Scope:
     """All modules of the submission."""
     rebound: frozenset[str]
     """Names that the file gives a value otherwise than by an import."""
+    idle: frozenset[int]
+    """Identities of imports that nothing uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,8 @@ def dotted(node: ast.AST, scope: Scope) -> str | None:
 def _foreign_import(place: _Place, scope: Scope) -> str | None:
     node = place.node
     if not isinstance(node, ast.Import | ast.ImportFrom):
+        return None
+    if id(node) in scope.idle:
         return None
     names = imported_names(scope.modules.keys, scope.key, node)
     return next(("." * level + name for name, level in names if not _imported_module(name, level, scope)), None)
@@ -240,7 +244,9 @@ def _tensor_method(place: _Place, scope: Scope) -> str | None:
     node = place.node
     if place.in_kernel or not isinstance(node, ast.Attribute) or node.attr in METHODS:
         return None
-    if not place.called and (place.inner or node.attr not in COMPUTING or not isinstance(node.ctx, ast.Load)):
+    limits = isinstance(node.value, ast.Call) and dotted(node.value.func, scope) in ("torch.finfo", "torch.iinfo")
+    passed = node.attr in COMPUTING and not place.inner and not limits and isinstance(node.ctx, ast.Load)
+    if not place.called and not passed:
         return None
     root = dotted(node, scope)
     return None if root is not None and _is_module(root, scope) else f".{node.attr}"
@@ -284,7 +290,8 @@ def inspect_sources(submission: Submission, *, max_patterns: int, rules: bool = 
     if len(submission.passes) > max_patterns:
         raise Rejected("patterns", f"{len(submission.passes)} passes listed, at most {max_patterns} are allowed")
     modules = read_modules(submission)
-    scopes = {key: _scope(key, tree, modules) for key, tree in modules.trees.items()}
+    idle = idle_imports(modules)
+    scopes = {key: _scope(key, tree, modules, idle) for key, tree in modules.trees.items()}
     for key, tree in modules.trees.items():
         if key in modules.passes:
             _check_contract(key, tree)
@@ -369,7 +376,7 @@ def _bound(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
     return frozenset(found)
 
 
-def _scope(key: str, tree: ast.Module, modules: Modules) -> Scope:
+def _scope(key: str, tree: ast.Module, modules: Modules, idle: frozenset[int]) -> Scope:
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -381,7 +388,7 @@ def _scope(key: str, tree: ast.Module, modules: Modules) -> Scope:
     defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     assigned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     rebound = frozenset(defined | assigned)
-    return Scope(path=path_of(key), key=key, names=names, modules=modules, rebound=rebound)
+    return Scope(path=path_of(key), key=key, names=names, modules=modules, rebound=rebound, idle=idle)
 
 
 def _is_kernel(node: ast.FunctionDef, scope: Scope) -> bool:

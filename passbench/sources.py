@@ -21,6 +21,8 @@ PACKAGE = "pass_dir"
 LIBRARIES = frozenset({"torch", "triton", "math", "functools", "itertools", "operator", "typing", "dataclasses", "enum",
                        "collections", "contextlib", "numbers", "abc", "__future__"})  # fmt: skip
 """Libraries that a submission may import."""
+IDLE = frozenset("copy gc inspect json logging numpy os pathlib random re sys textwrap time traceback warnings".split())
+"""Libraries that a file may import if nothing in the submission uses them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,28 @@ def placed(submission: Submission, modules: Modules) -> tuple[tuple[str, bytes],
 def imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """Every import statement, wherever it stands."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+def idle_imports(modules: Modules) -> frozenset[int]:
+    """Identities of import statements of libraries in IDLE whose names stand nowhere in the submission."""
+    nodes = [node for tree in modules.trees.values() for node in ast.walk(tree)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    from_siblings = [node for node in nodes if isinstance(node, ast.ImportFrom) and (node.level or not _of_idle(node))]
+    used |= {alias.name for node in from_siblings for alias in node.names}
+    found = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) and _of_idle(node)]
+    return frozenset(id(node) for node in found if not _bound(node) & (used | {"*"}))
+
+
+def _of_idle(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return not node.level and (node.module or "").split(".")[0] in IDLE
+    return {alias.name.split(".")[0] for alias in node.names} <= IDLE
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """Names that an import binds; "*" for all."""
+    return {alias.asname or alias.name.split(".")[0] for alias in node.names}
 
 
 def imported_names(keys: frozenset[str], importer: str, node: ast.Import | ast.ImportFrom) -> list[tuple[str, int]]:

@@ -18,7 +18,7 @@ from passbench.program.launcher import Kernel
 from passbench.program.refusal import Refused
 from passbench.program.store import Store
 from passbench.program.tables import ATTRIBUTES, METHODS, TENSOR_ATTRIBUTES, TENSOR_METHODS
-from passbench.program.values import ATOMS, NUMBERS, TENSORS, Launch, Record, RecordType, field
+from passbench.program.values import ATOMS, NUMBERS, TENSORS, Launch, Partial, Record, RecordType, field
 
 _ADDABLE = NUMBERS | {str, tuple, list, torch.Size}
 _ITERABLE = frozenset({list, tuple, dict, set, frozenset, range, torch.Size, str})
@@ -238,6 +238,8 @@ class Guards:
             return function.kernel.launch(function.grid, args, kwargs)
         if kind is RecordType:
             return function.make(args, kwargs)
+        if kind is Partial:
+            return self.call(function.function, *function.args, *args, **{**function.kwargs, **kwargs})
         own = kind is FunctionType and function.__globals__ is self.namespace
         if own or (kind is FunctionType and function in self.known):
             return function(*args, **kwargs)

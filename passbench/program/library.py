@@ -23,7 +23,7 @@ import triton
 from passbench.program.guards import Guards, iterable, number, plain, text
 from passbench.program.refusal import Refused
 from passbench.program.tables import ALLOCATING, CALLABLE, EXCEPTIONS, LANGUAGE, LANGUAGE_MODULES, MATH_FUNCTIONS
-from passbench.program.values import TENSORS
+from passbench.program.values import TENSORS, Partial
 
 _UNWRITTEN = frozenset({"torch.empty", "torch.empty_like", "torch.empty_strided"})
 _PLAIN = "abs bool divmod float int max min pow range round slice sum any all".split()
@@ -134,6 +134,8 @@ def _allocator(name: str, guards: Guards) -> Callable[..., Any]:
         found = function(*args, **kwargs)
         if unwritten and guards.store.shared:
             guards.store.fresh[id(found)] = found
+        if unwritten and not guards.store.sealed:
+            guards.store.unwritten[id(found)] = found
         return found
 
     return allocate
@@ -169,6 +171,10 @@ def _math_product(values: Any, *, start: Any = 1) -> Any:
     return math.prod((number(value) for value in iterable(values)), start=number(start))
 
 
+def _partial(function: Any, /, *args: Any, **kwargs: Any) -> Partial:
+    return Partial(function, args, kwargs)
+
+
 def _is_tensor(value: Any) -> bool:
     return type(value) in TENSORS
 
@@ -202,7 +208,8 @@ def library_function(name: str, guards: Guards) -> Any:
         return _math_product if name == "math.prod" else _over_numbers(getattr(math, name.removeprefix("math.")))
     special: dict[str, Any] = {
         "triton.cdiv": _cdiv, "triton.next_power_of_2": _over_numbers(triton.next_power_of_2),
-        "triton.Config": _config(guards), "functools.reduce": _reduce(guards), "itertools.product": _product,
+        "triton.Config": _config(guards), "functools.partial": _partial, "functools.reduce": _reduce(guards),
+        "itertools.product": _product,
         "operator.mul": _over_numbers(operator.mul), "operator.add": _over_numbers(operator.add),
         "torch.is_tensor": _is_tensor, "torch.numel": _numel, "torch.is_floating_point": _is_floating,
         "triton.language.constexpr": _over_plain(import_module(LANGUAGE).constexpr),

@@ -27,7 +27,8 @@ from passbench.submission import Rejected
 
 Chain = Sequence[str]
 """A dotted name in its parts."""
-_DECORATING = frozenset({"triton.jit", "dataclasses.dataclass", "typing.NamedTuple"})
+_DECORATING = frozenset({"triton.jit", "dataclasses.dataclass", "typing.NamedTuple", "enum.IntEnum",
+                         "enum.StrEnum"})  # fmt: skip
 KNOWN = LIBRARY | CONTEXTS | KERNEL_DECORATORS | PLAIN_DECORATORS | _DECORATING
 
 

@@ -13,13 +13,14 @@ modules made it at the beginning of every call. Reads and writes nothing else.
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any
 
 import torch
 
 from passbench.census import spoil
 from passbench.program.refusal import Refused
-from passbench.program.values import ATOMS, TENSORS, Launch, Record, is_fixed
+from passbench.program.values import ATOMS, TENSORS, Launch, Partial, Record, is_fixed
 
 _CONTAINERS = (list, dict, set)
 
@@ -35,16 +36,25 @@ class Store:
         self.kept: list[torch.Tensor] = []
         self.added: list[int] = []
         """Identities of containers that calls put into others."""
+        self.unwritten: dict[int, torch.Tensor] = {}
+        """Memory that modules allocated and did not write."""
+        self.made: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
+        """Identity -> (a tensor of a module, its contents as the module made them; None where it wrote none)."""
+        self.seen: set[int] = set()
+        """Identities of functions whose surroundings are known."""
         self.sealed = self.changed = False
 
     def seal(self, values: Iterable[Any]) -> None:
-        """The modules have been executed: from now on containers among these values, and in them, are kept."""
+        """The modules have been executed: from now on what these values hold, functions too, is kept."""
         self.share(values)
         self.sealed = True
 
     def share(self, values: Iterable[Any]) -> None:
-        """Know containers, and those inside, as kept."""
+        """Know containers and tensors, and those inside, as kept."""
         for value in values:
+            if not self.sealed and type(value) in TENSORS:
+                contents = None if id(value) in self.unwritten else value.clone()
+                self.made.setdefault(id(value), (value, contents))
             if type(value) in _CONTAINERS and id(value) not in self.shared:
                 self.shared[id(value)] = (value, value.copy())
                 if self.sealed:
@@ -54,6 +64,11 @@ class Store:
                 self.share(value)
             elif type(value) is Record:
                 self.share(value.values)
+            elif type(value) is Partial:
+                self.share((value.function, *value.args, *value.kwargs.values()))
+            elif type(value) is FunctionType and value.__closure__ and id(value) not in self.seen:
+                self.seen.add(id(value))
+                self.share(_cells(value))
 
     def check(self, container: Any, how: str) -> None:
         """Refuse a change of a container that is kept."""
@@ -93,6 +108,8 @@ class Store:
         if spoiled:
             for tensor in self.kept:
                 spoil(tensor)
+            for tensor, contents in self.made.values():
+                spoil(tensor) if contents is None else tensor.copy_(contents)
         elif self.changed:
             self.reset()
 
@@ -124,7 +141,17 @@ class Store:
 
     def check_outputs(self, outputs: Iterable[Any]) -> None:
         """Refuse outputs in memory that is kept."""
-        places = {tensor.untyped_storage().data_ptr() for tensor in self.kept}
+        kept = [*self.kept, *(tensor for tensor, _ in self.made.values())]
+        places = {tensor.untyped_storage().data_ptr() for tensor in kept}
         for value in outputs:
             if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() in places:
                 raise Refused("kept-output", "an output stands in memory that is kept between calls")
+
+
+def _cells(function: FunctionType) -> list[Any]:
+    """What a function sees of the functions around it."""
+    found = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            found.append(cell.cell_contents)
+    return found

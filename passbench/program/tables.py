@@ -39,7 +39,8 @@ MATH_FUNCTIONS = frozenset(
     """.split()
 )  # fmt: skip
 MATH_CONSTANTS = frozenset({"math.pi", "math.e", "math.inf", "math.nan", "math.tau"})
-OTHER_FUNCTIONS = frozenset({"functools.reduce", "itertools.product", "operator.mul", "operator.add"})
+OTHER_FUNCTIONS = frozenset({"functools.partial", "functools.reduce", "itertools.product", "operator.mul",
+                             "operator.add"})  # fmt: skip
 CALLABLE = ALLOCATING | TORCH_FUNCTIONS | TRITON_FUNCTIONS | MATH_FUNCTIONS | OTHER_FUNCTIONS | {
     "torch.Size", "triton.language.constexpr"}  # fmt: skip
 """Names of libraries that a wrapper may call."""

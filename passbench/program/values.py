@@ -66,6 +66,15 @@ class Launch:
         self.kernel, self.grid = kernel, grid
 
 
+class Partial:
+    """A function with its first arguments."""
+
+    __slots__ = ("args", "function", "kwargs")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+
 def is_fixed(value: Any) -> bool:
     """Whether a value, and all that it holds, is an atom, a kernel or a record type: nothing that a call made."""
     from passbench.program.launcher import Kernel

@@ -21,6 +21,11 @@ from passbench.program.tables import ATTRIBUTES, CONTEXTS, EXCEPTIONS, KERNEL_DE
 from passbench.sources import LIBRARIES, path_of
 from passbench.submission import Rejected
 
+_LEAVING = (ast.Return, ast.Break, ast.Continue)
+"""What would swallow a refusal at the end of a `try`."""
+_RECORDS = frozenset({"typing.NamedTuple", "enum.IntEnum", "enum.StrEnum"})
+"""Bases of classes of fields; members of these enumerations are their values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
@@ -193,11 +198,40 @@ class Statements(Expressions):
         return [ast.While(test=self.truth(node.test, scope), body=self.block(node.body, scope), orelse=orelse)]
 
     def attempt(self, node: ast.Try, scope: Scope) -> list[ast.stmt]:
-        if node.finalbody:
-            raise self.refusal("wrapper-syntax", node.finalbody[0], "finally")
+        leaving = [item for part in node.finalbody for item in ast.walk(part) if isinstance(item, _LEAVING)]
+        if leaving:
+            raise self.refusal("wrapper-syntax", leaving[0], f"{ast.unparse(leaving[0])[:40]} in a finally")
         handlers = [self.handler(item, scope) for item in node.handlers]
         orelse = self.block(node.orelse, scope) if node.orelse else []
-        return [ast.Try(body=self.block(node.body, scope), handlers=handlers, orelse=orelse, finalbody=[])]
+        final = self.block(node.finalbody, scope) if node.finalbody else []
+        return [ast.Try(body=self.block(node.body, scope), handlers=handlers, orelse=orelse, finalbody=final)]
+
+    def match(self, node: ast.Match, scope: Scope) -> list[ast.stmt]:
+        """A choice among constants, as the branches that it stands for."""
+        if not isinstance(node.subject, ast.Name | ast.Attribute):
+            raise self.refusal("wrapper-syntax", node, f"match {ast.unparse(node.subject)[:40]}")
+        rest: list[ast.stmt] = []
+        for case in reversed(node.cases):
+            tests = [item for item in (self.chosen(node.subject, case.pattern), case.guard) if item is not None]
+            whole = tests[0] if len(tests) == 1 else ast.BoolOp(op=ast.And(), values=tests)
+            test = whole if tests else ast.Constant(value=True)
+            rest = [ast.copy_location(ast.If(test=test, body=case.body, orelse=rest), case.body[0])]
+        return [found for item in rest for found in self.statement(ast.fix_missing_locations(item), scope)]
+
+    def chosen(self, subject: ast.expr, pattern: ast.pattern) -> ast.expr | None:
+        """Whether a value is one of a case's constants; None if the case takes every value."""
+        if isinstance(pattern, ast.MatchAs) and pattern.pattern is None and pattern.name is None:
+            return None
+        if isinstance(pattern, ast.MatchOr):
+            parts = [self.chosen(subject, item) for item in pattern.patterns]
+            known = [item for item in parts if item is not None]
+            return ast.BoolOp(op=ast.Or(), values=known) if len(known) == len(parts) else None
+        if isinstance(pattern, ast.MatchValue):
+            return ast.Compare(left=subject, ops=[ast.Eq()], comparators=[pattern.value])
+        if isinstance(pattern, ast.MatchSingleton):
+            constant = ast.Constant(value=pattern.value)
+            return ast.Compare(left=subject, ops=[ast.Is()], comparators=[constant])
+        raise self.refusal("wrapper-syntax", pattern, f"case {ast.unparse(pattern)[:40]}")
 
     def handler(self, node: ast.ExceptHandler, scope: Scope) -> ast.ExceptHandler:
         """A handler; without a type it takes all that is an Exception, which a refusal is not."""
@@ -282,7 +316,7 @@ class Statements(Expressions):
         kinds = [self.resolve(item.split(".")).dotted for item in bases]
         if self.depth or len(fields) + len(plain) < len(node.body) or not only_texts or node.keywords:
             raise self.refusal("wrapper-syntax", node, f"class {node.name} with more than fields")
-        if not set(marks) <= {"dataclasses.dataclass"} or not set(kinds) <= {"typing.NamedTuple"}:
+        if not set(marks) <= {"dataclasses.dataclass"} or not set(kinds) <= _RECORDS:
             raise self.refusal("wrapper-syntax", node, f"class {node.name} of its own kind")
         taken = next((name for name, _ in fields if name in ATTRIBUTES or name.startswith("__")), None)
         if taken is not None:
@@ -303,7 +337,8 @@ _STATEMENTS: Mapping[type[ast.stmt], Callable[..., list[ast.stmt]]] = {
     ast.Expr: Statements.expression_statement, ast.Return: Statements.result, ast.Assign: Statements.assign,
     ast.AnnAssign: Statements.annotated, ast.AugAssign: Statements.augmented, ast.Delete: Statements.delete,
     ast.If: Statements.branch, ast.For: Statements.loop, ast.While: Statements.while_loop,
-    ast.Try: Statements.attempt, ast.Raise: Statements.raised, ast.Assert: Statements.asserted,
+    ast.Match: Statements.match, ast.Try: Statements.attempt,
+    ast.Raise: Statements.raised, ast.Assert: Statements.asserted,
     ast.With: Statements.context, ast.Import: Statements.imported, ast.ImportFrom: Statements.imported,
     ast.FunctionDef: Statements.definition, ast.ClassDef: Statements.record, ast.Global: Statements.kept,
     ast.Nonlocal: Statements.kept,

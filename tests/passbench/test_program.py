@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from passbench.submission import Rejected
 from tests.passbench.forms import all_forms
+from tests.passbench.forms.refused import REFUSED
 
 pytestmark = pytest.mark.torch
 FORMS = all_forms()
@@ -42,6 +44,23 @@ def computed(name: str, folder: Path) -> str:
     return ""
 
 
+def refused(name: str, folder: Path) -> str:
+    """The rule that refuses one function, at the latest in its hundredth call."""
+    import torch
+
+    from tests.passbench.programs import wrapper
+
+    try:
+        run = wrapper(folder, REFUSED[name][0])
+        for _ in range(100):
+            run.watched(torch.randn(6, 40))
+    except Rejected as error:
+        return error.rule
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 @pytest.fixture(scope="module")
 def results():
     env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path[1:]])}
@@ -58,9 +77,15 @@ def test_an_honest_form_compiles_and_computes_what_eager_does(results, name):
 
 
 def test_there_are_forms_enough(results):
-    assert len(results) == len(FORMS) >= 75
+    assert len(results) - len(REFUSED) == len(FORMS) >= 75
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_keeps_something_or_hides_a_refusal_is_refused(results, name):
+    assert results[name] == REFUSED[name][1]
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as place:
-        print(json.dumps({name: computed(name, Path(place) / name) for name in FORMS}))
+        found = {name: computed(name, Path(place) / name) for name in FORMS}
+        print(json.dumps({**found, **{name: refused(name, Path(place) / name) for name in REFUSED}}))

@@ -93,7 +93,7 @@ def test_the_whole_graph_form_needs_no_kernel(tmp_path):
 
 
 BAD = {
-    "import": "import os",
+    "import": "import os\n\nf = os.sep",
     "star-import": "from math import *",
     "library-name": "import typing\n\nf = typing.get_type_hints",
     "dynamic": "f = getattr(torch, 'add')",
@@ -162,7 +162,34 @@ def test_patterns_are_free_to_use_torch_but_not_to_evaluate(tmp_path):
 
 def test_a_helper_module_is_checked_too(tmp_path):
     with pytest.raises(Rejected, match=r"^extra.py:1: os"):
-        check(folder(tmp_path, "import extra\n", files={"extra.py": "import os\n"}))
+        check(folder(tmp_path, "import extra\n", files={"extra.py": "import os\n\nf = os.sep\n"}))
+
+
+@pytest.mark.parametrize(
+    "code", ["import os, sys", "import time as clock", "from logging import getLogger", "import numpy as np"]
+)
+def test_an_import_that_nothing_uses_is_let_be(tmp_path, code):
+    check(folder(tmp_path, f"import extra\n{code}\n", files={"extra.py": f"{code}\n"}))
+
+
+@pytest.mark.parametrize(
+    ("code", "beside"),
+    [
+        ("import os\n\nf = [os]", ""),
+        ("import ctypes", ""),
+        ("from os import *", ""),
+        ("from sys import modules as m\n\nf = m", ""),
+        ("import extra\n\nf = extra.sys", "import sys"),
+        ("from extra import sys", "import sys"),
+        ("import os.path", "f = os"),
+        ("import extra", "import sys\n\n\ndef f():\n    return sys"),
+        ("from pass_dir import extra", "import os as extra\n"),
+    ],
+)
+def test_an_import_that_could_be_used_is_refused(tmp_path, code, beside):
+    with pytest.raises(Rejected) as caught:
+        check(folder(tmp_path, f"import extra\n{code}\n", files={"extra.py": f"{beside}\n"}))
+    assert caught.value.rule in ("import", "module-value", "star-import")
 
 
 @pytest.mark.parametrize("code", ["import os\n", "def broken(:\n", "print(torch.tanh(torch.ones(3)))\n"])
