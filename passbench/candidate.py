@@ -10,6 +10,7 @@ and kernels by `passbench.program`. Only where a proof leaves out the layers D4b
 submission's own objects used (`passbench.trusting`). Reads a copy of the submission then, and nothing otherwise.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from passbench.launches import Launches
 from passbench.match import InvalidGraph, PatternError, check_graph, unpack
 from passbench.ownership import Watch
 from passbench.program.build import Built
+from passbench.program.described import described
 from passbench.program.launcher import Record
 from passbench.program.names import Files
 from passbench.program.wrappers import program_of
@@ -234,6 +236,11 @@ class Candidate:
         self.install(rewritten, pairs)
 
     # --- calls ------------------------------------------------------------------------------------------------------
+    def kernels(self) -> bytes:
+        """What was interpreted so far as JSON, to be compiled elsewhere."""
+        found = described(self.loaded.built) if self.loaded.built is not None else {"kernels": {}, "wanted": []}
+        return json.dumps(found).encode()
+
     def inputs(self, request: Header, seed: int) -> list[Any]:
         """Input values as a request wants them."""
         return inputs_of(self.graph, {**request, "seed": seed}, self.device)

@@ -20,6 +20,7 @@ from typing import Any
 
 from passbench.check import PASS_LEVEL, UNCHECKED, Comparison, compare, fitted, merge
 from passbench.clock import PairTiming, time_sessions
+from passbench.compiling import Compiler
 from passbench.configs import check_configurations, valid_configurations
 from passbench.evidence import doubt_of
 from passbench.grading import Case, Settings, Timing
@@ -50,11 +51,11 @@ class Grader:
 
     def __init__(
         self, template: Template, submission: Submission, facts: Facts, task: Task, settings: Settings,
-        quiet: Quiet | None = None,
+        quiet: Quiet | None = None, compiler: Compiler | None = None,
     ) -> None:  # fmt: skip
         self.template, self.submission, self.facts = template, submission, facts
         self.task, self.settings = task, settings
-        self.quiet = quiet
+        self.quiet, self.compiler = quiet, compiler
         terms = Terms(max_functions=task.max_functions, off=settings.layers_off)
         self.placing = Placing(template, submission, facts, terms)
         self.reference: Child | None = None
@@ -79,6 +80,8 @@ class Grader:
                     probe(self, candidate, variant, case, mixes=draws[0].mixes)
                 if case.verdict in CORRECT_VERDICTS and self.facts.uses_triton and self.settings.has("D10.ghost"):
                     self.haunt(candidate, draws, case)
+                if case.verdict in CORRECT_VERDICTS:
+                    self.compile(candidate, case)
                 if case.verdict in CORRECT_VERDICTS and self.settings.has("D8.timed"):
                     rehearse(self, candidate, case, timed=speed_measured)
                 if case.verdict in CORRECT_VERDICTS and speed_measured:
@@ -270,6 +273,15 @@ class Grader:
                 return
         case.comparison = None
         case.fail(Verdict.INTEGRITY, "the outputs are the same when no kernel runs", rule="ghost")
+
+    def compile(self, child: Child, case: Case) -> None:
+        """Have what was interpreted compiled for a GPU; settles the case where Triton refuses it."""
+        interpreted = self.facts.uses_triton and self.settings.device == "cpu"
+        if self.compiler is None or not interpreted or not self.settings.has("D4b.compiled"):
+            return
+        answer = self.ask_candidate(child, {"do": "kernels"}, case)
+        if answer is not None:
+            self.compiler.check(b"".join(answer[1]), case)
 
     def account(self, child: Child, call: Header, case: Case) -> Header | None:
         """The candidate's account of one call, whose outputs it holds; None after the case was settled."""

@@ -123,8 +123,12 @@ class Child:
 class Template:
     """The process that children are forked from; a context manager, usable from several threads."""
 
-    def __init__(self, *, device: str, limits: Limits, isolation: str = LEVELS[-1]) -> None:
+    def __init__(
+        self, *, device: str, limits: Limits, isolation: str = LEVELS[-1], interpret: bool | None = None
+    ) -> None:
         self.device, self.limits, self.isolation = device, limits, isolation
+        self.interpret = device == "cpu" if interpret is None else interpret
+        """Whether Triton interprets kernels in these processes."""
         sweep()
         self.folder, self.hold = make_folder()
         self.serial = itertools.count(1)
@@ -169,7 +173,7 @@ class Template:
         self.process.wait()
 
     def fork(self, role: str, files: Sequence[tuple[str, bytes]] = (), off: Sequence[str] = ()) -> Child:
-        """A fresh child in a role ("reference" or "candidate"), with files in `submission` of its scratch folder.
+        """A fresh child in a role (those of `passbench.worker`), with files in `submission` of its scratch folder.
 
         `off` names layers that are left out (`passbench.layers`).
         """
@@ -225,7 +229,7 @@ class Template:
         found.update({"PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
                       "OMP_NUM_THREADS": str(self.limits.threads), "HOME": str(self.folder),
                       "TORCHINDUCTOR_COMPILE_THREADS": "1"})  # fmt: skip
-        if self.device == "cpu":
+        if self.interpret:
             found["TRITON_INTERPRET"] = "1"
         return found
 

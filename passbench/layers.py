@@ -17,6 +17,7 @@ LAYERS: dict[str, str] = {
     "D4.policy": "static policy on the syntax trees",
     "D4b.graph": "the rewritten graph is made by the grader from checked data, not taken from the passes' process",
     "D4b.source": "wrappers and kernels are compiled by the grader from checked source; no module is imported",
+    "D4b.compiled": "what was interpreted is what Triton compiles for a GPU",
     "D5.state": "global state of the process is as it was",
     "D6.seeds": "inputs of every call come from fresh entropy",
     "D6.refill": "the same input tensors come once more with other contents",

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from passbench.clock import environment
+from passbench.compiling import Compiler
 from passbench.grader import Grader
 from passbench.grading import Case, Journal, Progress, gather, row_of, settled_of, silent
 from passbench.grading import Graded as Graded
@@ -36,12 +37,13 @@ class Harness:
         self.settings = settings
         self.started: Template | None = None
         self.turn = threading.RLock()
-        self.quiet = Quiet()
+        self.quiet, self.compiler = Quiet(), Compiler(settings.limits, settings.isolation)
 
     def __enter__(self) -> "Harness":
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.compiler.__exit__(*error)
         if self.started is not None:
             self.drop(self.started)
 
@@ -109,7 +111,7 @@ class Harness:
         lanes = 1 if speed else self.settings.workers
 
         def grader(template: Template) -> Grader:
-            return Grader(template, submission, facts, task, self.settings, self.quiet)
+            return Grader(template, submission, facts, task, self.settings, self.quiet, self.compiler)
 
         for variant, case in side_by_side(todo, lambda: Lane(self, grader, speed), lanes, self.stop):
             settled = settled_of(case, row_of(case, variant, submission, env, speed=speed))

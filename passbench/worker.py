@@ -4,7 +4,8 @@
 
 Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
 "matcher" imports the submission's passes and says what they do to a graph. "candidate" does that again from what was
-said, with wrappers and kernels compiled from source, and runs it; it imports nothing of the submission. Reference and
+said, with wrappers and kernels compiled from source, and runs it; it imports nothing of the submission. "compiler"
+compiles for a GPU what a candidate interpreted. Reference and
 candidate make their inputs themselves from graph and seed of the current call. A candidate never holds reference
 outputs, tolerances or later seeds. The broad `except` here is the child-process seam: whatever is raised becomes an
 error answer.
@@ -156,6 +157,10 @@ class Session:
         do, on = request["do"], request.get("on", "")
         if do == "finish":
             return {"final": True}, []
+        if do == "compile":
+            from passbench.offline import compiled
+
+            return compiled(request), []
         if self.role == "matcher":
             return {**self.match(request), "refused": self.refused}, []
         if do == "load":
@@ -183,6 +188,9 @@ class Session:
             assert isinstance(side, Candidate)
             refused = self.trip.refused[:8] if self.trip else []
             return {"state": changes(side.loaded.state, snapshot())[:8], "refused": refused}, []
+        if do == "kernels":
+            assert isinstance(side, Candidate)
+            return {"kernels": True}, [side.kernels()]
         if do == "read":
             assert isinstance(side, Candidate)
             return side.read(request["index"])

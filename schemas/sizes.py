@@ -8,6 +8,7 @@ Reads and writes nothing; loads torch to propagate.
 """
 
 import logging
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,12 +51,25 @@ def strides(spec: TensorSpec, shape: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(found)
 
 
+class _Silence(logging.Filter):
+    """Lets nothing through that a thread logs while it wants to hear nothing."""
+
+    here = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is logged."""
+        return not getattr(self.here, "on", False)
+
+
+_SILENCE = _Silence()
+
+
 @contextmanager
 def _no_log() -> Iterator[None]:
-    """Fake tensors log a traceback where an op refuses its inputs; here that is an answer."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    log.disabled, before = True, log.disabled
+    """Fake tensors log a traceback where an op refuses its inputs; here that is an answer, in this thread alone."""
+    logging.getLogger("torch._subclasses.fake_tensor").addFilter(_SILENCE)  # a second time changes nothing
+    _SILENCE.here.on, before = True, getattr(_SILENCE.here, "on", False)
     try:
         yield
     finally:
-        log.disabled = before
+        _SILENCE.here.on = before

@@ -5,6 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
+NAME = os.environ.get("BENCHMARK_NAME", "")
+
 
 @triton.jit
 def kernel(x_ptr, y_ptr, out_ptr, count, scale, BLOCK: tl.constexpr):
