@@ -231,6 +231,8 @@ class Template:
                       "TORCHINDUCTOR_COMPILE_THREADS": "1"})  # fmt: skip
         if self.interpret:
             found["TRITON_INTERPRET"] = "1"
+        elif self.device == "cpu":  # its children compile kernels and run no graph
+            found["PASSBENCH_COLD"] = "1"
         return found
 
 

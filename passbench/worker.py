@@ -348,9 +348,10 @@ def _warm_up() -> None:
     vars(torch._dynamo.guards)["profile_guard_manager"] = lambda *_: 0.0
     # The progress bar of torch's graph interpreter would start a thread that watches it, which the guard would see.
     vars(torch.hub)["tqdm"].monitor_interval = 0
-    small = torch.fx.symbolic_trace(torch.nn.functional.relu)
-    torch.compile(small, backend="eager", dynamic=False, fullgraph=True)(torch.ones(2))
-    torch._dynamo.reset()
+    if "PASSBENCH_COLD" not in os.environ:
+        small = torch.fx.symbolic_trace(torch.nn.functional.relu)
+        torch.compile(small, backend="eager", dynamic=False, fullgraph=True)(torch.ones(2))
+        torch._dynamo.reset()
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page that holds an object
     gc.enable()
