@@ -21,6 +21,7 @@ from torch.fx import GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from passbench.autotuned import choose
+from passbench.casting import with_scopes
 from passbench.census import Census
 from passbench.failure import PassFailed, one_line
 from passbench.graph_rules import checked, foreign_name, is_changed
@@ -156,7 +157,7 @@ class Candidate:
         """Inputs of the last call."""
         self.rewrite: dict[str, Outline] = {}
         self.loaded = loaded or Loaded(request)
-        self.module = lower(self.graph).to(device)
+        self.module = with_scopes(lower(self.graph)).to(device)
         self.captured = ""
         self.plain: Call = capturing
         self.watched: Call = capturing

@@ -32,6 +32,7 @@ import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
 
 from passbench.candidate import Candidate, inputs_of, settled
+from passbench.casting import with_scopes
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
 from passbench.folders import remove_folder
@@ -62,7 +63,8 @@ class Reference:
         self.module = lower(self.graph).to(device)
         torch._dynamo.reset()
         # All timed sides are called through Dynamo, so that each of them pays for its guards.
-        self.call: Callable[..., Any] = torch.compile(lower(self.graph).to(device), backend="eager", dynamic=False)
+        timed = with_scopes(lower(self.graph)).to(device)
+        self.call: Callable[..., Any] = torch.compile(timed, backend="eager", dynamic=False)
 
     def run(self, request: Header) -> tuple[Header, list[bytes]]:
         """Eager outputs and the inputs it changed; after them, the float64 oracle's where it exists."""
@@ -89,7 +91,8 @@ class Reference:
     def time_inductor(self, request: Header) -> Header:
         """Eager against default Inductor, timed here: no submitted code is in this process."""
         inputs = inputs_of(self.graph, request, self.device)
-        compiled = torch.compile(lower(self.graph).to(self.device), backend="inductor", dynamic=False)
+        module = with_scopes(lower(self.graph)).to(self.device)
+        compiled = torch.compile(module, backend="inductor", dynamic=False)
         began = time.perf_counter()
         _, code = run_and_get_code(compiled, *inputs)
         compile_s = time.perf_counter() - began
