@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from benchmarks.harness_faults import measure
-from passbench import configs, folders, grader
+from passbench import folders
 from passbench.clock import Plan
 from passbench.grader import Grader
 from passbench.grading import Settled
@@ -122,11 +122,9 @@ def run(*inputs):
 """
 
 
-def test_the_rest_of_a_graph_can_be_compiled_by_inductor_for_the_processor(variants, tmp_path, monkeypatch):
-    for module in (configs, grader):  # Inductor's own threads and hooks are no fault
-        monkeypatch.setattr(module, "doubt_of", lambda *given: None)
-    # It compiles for one graph, in the candidate's process, which executes the pass itself.
-    off = ("D3.audit", "D3.native", "D4b.graph", "D5.state", "D6.hidden_shapes", "D10.negatives")
+def test_the_rest_of_a_graph_can_be_compiled_by_inductor_for_the_processor(variants, tmp_path):
+    # It compiles for one graph, and Inductor's own threads and hooks are no fault.
+    off = ("D3.audit", "D3.native", "D4b.graph", "D5.state", "D6.hidden_shapes", "D10.negatives", "D10.library")
     with Harness(replace(SETTINGS, timeout_s=600.0, layers_off=off)) as harness:
         case = unpoliced(harness, submission_at(tmp_path, INDUCTOR), variants[0], uses_triton=False)
     assert (case.verdict, case.isolation) == (Verdict.PASSED, "namespaces"), case.detail
