@@ -7,7 +7,6 @@ the switches of the process they are made of, which no graph holds; told the sco
 writes nothing.
 """
 
-import torch
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.fx import GraphModule, Node
 

@@ -36,7 +36,7 @@ class Rejected(ValueError):
     """A submission breaks a rule; `rule` names it, the message is one line."""
 
     def __init__(self, rule: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(plain(message))
         self.rule = rule
 
 
