@@ -350,8 +350,8 @@ def _has_scalars(graph: Graph) -> bool:
 
 def inputs_of(graph: Graph, request: Header, device: str) -> list[Any]:
     """Input values of a graph as a request wants them: seed, mood, and whether storages are guarded."""
-    mood, guarded = request.get("mood", ""), request.get("guarded", False)
-    return list(materialize(graph, seed=request["seed"], device=device, mood=mood, guarded=guarded))
+    given = {name: request[name] for name in ("mood", "guarded", "numbers") if name in request}
+    return list(materialize(graph, seed=request["seed"], device=device, **given))
 
 
 def _places(values: Sequence[Any]) -> set[int]:

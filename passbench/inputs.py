@@ -26,13 +26,13 @@ Numbers may be JSON numbers or the tagged floats of `schemas.values`.
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import xxhash
 
-from passbench.moods import Source, in_mood, storage_of, with_equals
+from passbench.moods import Source, in_mood, storage_of, with_equals, with_numbers
 from schemas import values
 from schemas.graph import SCALAR_DTYPES, Graph, TensorSpec
 
@@ -48,10 +48,19 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: tor
 _PYTHON_TYPES: dict[str, Callable[[Any], Scalar]] = {"SymInt": int, "SymFloat": float, "SymBool": bool}
 
 
-def materialize(graph: Graph, *, seed: int, device: str = "cpu", mood: str = "", guarded: bool = False) -> list[Input]:
+def materialize(
+    graph: Graph,
+    *,
+    seed: int,
+    device: str = "cpu",
+    mood: str = "",
+    guarded: bool = False,
+    numbers: Sequence[float] = (),
+) -> list[Input]:
     """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow.
 
-    A mood (of `passbench.moods`) changes what is drawn for inputs that are no parameters. Guarded tensors lie inside
+    A mood (of `passbench.moods`) changes what is drawn for inputs that are no parameters; `numbers` stand among what is
+    drawn in those that mix all kinds. Guarded tensors lie inside
     larger storages of GUARD more elements on either side, all of whose bytes are set.
     """
     found: list[Input] = []
@@ -66,7 +75,7 @@ def materialize(graph: Graph, *, seed: int, device: str = "cpu", mood: str = "",
                 init = values.loads(graph.inits[position])
                 value = in_mood(value, mood, init, source)
                 if init.get("kind") == "normal":
-                    value = with_equals(value, drawn, mood, source)
+                    value = with_numbers(with_equals(value, drawn, mood, source), numbers, mood, source)
                 drawn.append(value)
             found.append(_placed(value, device, guarded=guarded))
         except (KeyError, TypeError, RuntimeError, OverflowError) as error:

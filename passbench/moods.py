@@ -32,6 +32,10 @@ _FAR_ELSEWHERE, _NEAR = (-40.0, 30.0), (-14.0, 7.0)
 """Exponents of two between which magnitudes are drawn: squares and cubes stay finite in what computes them."""
 EQUALS = 12
 """One element in so many is made equal to another input's."""
+LARGEST_BESIDE_OTHERS = 128.0
+"""Largest number given that stands in a row of ordinary ones, which it must not drown."""
+ROOM = 4
+"""At most one element in so many is one of the numbers given."""
 _OTHERS = ("heavy-tailed", "large", "small", "sparse")
 MOODS = ("mixed", "striped", *_OTHERS)
 """Moods of inputs of graphs in which elements of an input are brought together."""
@@ -124,6 +128,19 @@ def in_mood(value: torch.Tensor, mood: str, init: Mapping[str, Any], source: Sou
         distinct.copy_(made.clamp(-limit, limit))
     elif mood not in _OTHERS:
         distinct.copy_(_bounded(distinct, init, source))
+    return flat.as_strided(value.shape, value.stride())
+
+
+def with_numbers(value: torch.Tensor, numbers: Sequence[float], mood: str, source: Source) -> torch.Tensor:
+    """The same values in a mood that mixes; every number given stands somewhere, of either sign, as far as there is
+    room for them in a part of the tensor."""
+    flat = storage_of(value).clone()
+    if mood not in ("mixed", "far mixed") or not numbers or not value.dtype.is_floating_point:
+        return value
+    limit = torch.finfo(value.dtype).max if mood == "far mixed" else LARGEST_BESIDE_OTHERS
+    signed = torch.tensor([sign * number for number in numbers for sign in (1.0, -1.0) if number <= limit])
+    places = torch.randperm(flat.numel(), generator=source.generator)[: min(len(signed), flat.numel() // ROOM)]
+    flat[places] = signed[: len(places)].to(value.dtype)
     return flat.as_strided(value.shape, value.stride())
 
 

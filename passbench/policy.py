@@ -15,7 +15,16 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from passbench.sources import LIBRARIES, Modules, idle_imports, imported_names, is_library, path_of, read_modules
+from passbench.sources import (
+    LIBRARIES,
+    Modules,
+    idle_imports,
+    imported_names,
+    is_library,
+    numbers_in,
+    path_of,
+    read_modules,
+)
 from passbench.submission import CONTRACT, GRAPH_PASS, Rejected, Submission
 
 EXEMPT = frozenset({"pattern", "replacement_args", GRAPH_PASS})
@@ -104,6 +113,8 @@ class Facts:
     """Whether any pass is of the whole-graph form."""
     wrapped: tuple[tuple[str, str], ...]
     """(module stem, function) of every function marked with torch.fx.wrap."""
+    numbers: tuple[float, ...] = ()
+    """Numbers that are written in it: a kernel may compute otherwise there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +318,8 @@ def inspect_sources(submission: Submission, *, max_patterns: int, rules: bool = 
             text = f"{path_of(key)}:1: an expression is nested too deeply; split it"
             raise Rejected("syntax", text) from error
     whole = len(patterns) < len(modules.passes)
-    return Facts(uses_triton=bool(kernels), whole_graphs=whole, wrapped=tuple(sorted(wrapped)))
+    return Facts(uses_triton=bool(kernels), whole_graphs=whole, wrapped=tuple(sorted(wrapped)),
+                 numbers=numbers_in(modules))  # fmt: skip
 
 
 def _executed(tree: ast.Module) -> list[ast.stmt]:

@@ -31,6 +31,9 @@ from schemas.rows import TaskVariant, Verdict
 SLACK = 2**16
 """Bytes a candidate's answer may hold beyond twice the expected outputs."""
 
+MOST_NUMBERS = 64
+"""Most numbers of a submission that stand among the inputs of one probe."""
+
 
 class ReferenceFailed(Exception):
     """The reference process did not do its part; never the submission's fault."""
@@ -151,7 +154,8 @@ def _try(grader: Grader, child: Child, item: _Probe, trial: Case) -> None:
         except ReferenceFailed:
             return
     try:
-        draw = grader.draw({"seed": secrets.randbits(62), "mood": item.mood, **on})
+        numbers = secrets.SystemRandom().sample(grader.facts.numbers, min(MOST_NUMBERS, len(grader.facts.numbers)))
+        draw = grader.draw({"seed": secrets.randbits(62), "mood": item.mood, "numbers": numbers, **on})
     except ReferenceFailed:
         return
     if item.graph is not None and not grader.place(child, item.graph, trial, "probe"):

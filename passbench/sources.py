@@ -11,6 +11,7 @@ always means the library. Files that no listed pass imports are neither read nor
 """
 
 import ast
+import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ LIBRARIES = frozenset({"torch", "triton", "math", "functools", "itertools", "ope
 """Libraries that a submission may import."""
 IDLE = frozenset("copy gc inspect json logging numpy os pathlib random re sys textwrap time traceback warnings".split())
 """Libraries that a file may import if nothing in the submission uses them."""
+
+LARGEST_NUMBER = 2.0**15
+"""Numbers beyond are none that inputs are tried at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,14 @@ def _of_idle(node: ast.Import | ast.ImportFrom) -> bool:
 def _bound(node: ast.Import | ast.ImportFrom) -> set[str]:
     """Names that an import binds; "*" for all."""
     return {alias.asname or alias.name.split(".")[0] for alias in node.names}
+
+
+def numbers_in(modules: Modules) -> tuple[float, ...]:
+    """Sizes of the numbers that are written in a submission's modules, each once, without 0 and whole powers of two."""
+    nodes = [node for tree in modules.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    numbers = [abs(node.value) for node in nodes if isinstance(node.value, int | float)]
+    found = [value for value in numbers if 0 < value < LARGEST_NUMBER]
+    return tuple(dict.fromkeys(float(value) for value in found if math.frexp(value)[0] != 0.5))
 
 
 def imported_names(keys: frozenset[str], importer: str, node: ast.Import | ast.ImportFrom) -> list[tuple[str, int]]:

@@ -45,9 +45,9 @@ CHUNK_BYTES, MOST_CHUNK = 2**16, 8
 # --- inputs ---------------------------------------------------------------------------------------------------------
 def given_inputs(graph: Graph, request: Mapping[str, Any], device: str) -> list[Any]:
     """Inputs that a request wants: of a seed and a mood, or with "set": [seed of a window, number] of a timed call."""
-    mood, guarded = request.get("mood", ""), request.get("guarded", False)
+    given = {name: request[name] for name in ("mood", "guarded", "numbers") if name in request}
     if "set" not in request:
-        return list(materialize(graph, seed=request["seed"], device=device, mood=mood, guarded=guarded))
+        return list(materialize(graph, seed=request["seed"], device=device, **given))
     base = materialize(graph, seed=request["seed"], device=device)
     made = [_like(value) for value in base]
     _renew(graph, base, made, derive(*request["set"]))
