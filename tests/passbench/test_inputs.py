@@ -116,3 +116,19 @@ def test_unknown_kind_and_bad_literal_are_one_clear_line():
 
 def test_every_kind_is_documented():
     assert all(f'"{kind}"' in inputs_module.__doc__ for kind in FILLS)
+
+
+@pytest.mark.parametrize("mood", ["mixed", "far mixed", "striped", "small", ""])
+def test_numbers_that_are_given_stand_among_inputs_that_mix_all_kinds(mood):
+    numbers = [1.2345678, 0.7071, 77.25, 30000.0]
+    (value,) = materialize(graph((NORMAL, spec([4, 60]))), seed=3, mood=mood, numbers=numbers)
+    expected = [n for n in numbers if mood == "far mixed" or (mood == "mixed" and n < 128)]
+    assert [n for n in numbers if (value == n).any() and (value == -n).any()] == expected
+    (again,) = materialize(graph((NORMAL, spec([4, 60]))), seed=3, mood=mood, numbers=numbers)
+    assert torch.equal(value, again)
+
+
+def test_of_many_numbers_only_as_many_stand_there_as_there_is_room_for():
+    numbers = [1.0 + k / 1000 for k in range(500)]
+    one, two = (materialize(graph((NORMAL, spec([40]))), seed=3, mood="mixed", numbers=n)[0] for n in ([], numbers))
+    assert 0 < int((one != two).sum()) <= 10

@@ -388,3 +388,15 @@ def test_the_name_of_the_folder_is_kept_as_far_as_it_is_plain(tmp_path):
     root.mkdir()
     name = freeze(folder(root)).name
     assert name.startswith("odd__") and len(name) == 80 and name.isprintable()
+
+
+def test_numbers_of_a_submission_are_told_without_its_sizes(tmp_path):
+    path = folder(tmp_path, body="LIMITS = (0.044715, -0.044715, 3, 0.5, 256, 0, True, 1e300, 10 ** 2, 'text')\n")
+    assert check(path).numbers == (0.044715, 3.0, 10.0)
+
+
+def test_the_text_of_a_rejection_is_plain(tmp_path):
+    with pytest.raises(Rejected) as caught:
+        freeze(folder(tmp_path, order='["\\ud800\\u001b"]'))
+    str(caught.value).encode("utf-8")
+    assert "\x1b" not in str(caught.value)
