@@ -31,6 +31,9 @@ from benchmarks.attack_tricks import Combination, combinations
 
 ALIVE = 0.95
 """Least share of combinations that have to work where nothing stops them."""
+FAILURES = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, RuntimeError,
+            StopIteration, SyntaxError, TypeError, ValueError)  # fmt: skip
+"""What a combination that does not work raises."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +89,7 @@ def _is_compiled(submission: Any) -> bool:
             wrapper = built.wrapper(("p", "run"))
             if _is_right(wrapper.watched, wrapper.plain, wrapper.watched):
                 return True
-        except (Rejected, Refused, Exception):
+        except (Rejected, Refused, *FAILURES):
             continue
     return False
 
@@ -153,7 +156,7 @@ def _is_alive(folder: Path) -> bool:
             vars(module)["kernel"] = _Decoy(vars(module)["kernel"])
             run = vars(module)["run"]
             return _is_right(run, run)
-    except Exception:
+    except FAILURES:
         return False
 
 

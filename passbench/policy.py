@@ -15,16 +15,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from passbench.sources import (
-    LIBRARIES,
-    Modules,
-    idle_imports,
-    imported_names,
-    is_library,
-    numbers_in,
-    path_of,
-    read_modules,
-)
+from passbench.sources import LIBRARIES, Modules, idle_imports, imported_names, is_library, path_of, read_modules
 from passbench.submission import CONTRACT, GRAPH_PASS, Rejected, Submission
 
 EXEMPT = frozenset({"pattern", "replacement_args", GRAPH_PASS})
@@ -319,7 +310,7 @@ def inspect_sources(submission: Submission, *, max_patterns: int, rules: bool = 
             raise Rejected("syntax", text) from error
     whole = len(patterns) < len(modules.passes)
     return Facts(uses_triton=bool(kernels), whole_graphs=whole, wrapped=tuple(sorted(wrapped)),
-                 numbers=numbers_in(modules))  # fmt: skip
+                 numbers=modules.numbers)  # fmt: skip
 
 
 def _executed(tree: ast.Module) -> list[ast.stmt]:

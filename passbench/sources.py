@@ -40,6 +40,14 @@ class Modules:
     passes: tuple[str, ...]
     """Keys of the listed passes, in order."""
 
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Sizes of the numbers that are written in them, each once, without 0 and whole powers of two."""
+        nodes = [node for tree in self.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        numbers = [abs(node.value) for node in nodes if isinstance(node.value, int | float)]
+        found = [value for value in numbers if 0 < value < LARGEST_NUMBER]
+        return tuple(dict.fromkeys(float(value) for value in found if math.frexp(value)[0] != 0.5))
+
     def sibling(self, importer: str, name: str, level: int) -> str | None:
         """The key of the module that a dotted name, with `level` dots before it, means in `importer`; else None."""
         return sibling_of(self.keys, importer, name, level)
@@ -101,14 +109,6 @@ def _of_idle(node: ast.Import | ast.ImportFrom) -> bool:
 def _bound(node: ast.Import | ast.ImportFrom) -> set[str]:
     """Names that an import binds; "*" for all."""
     return {alias.asname or alias.name.split(".")[0] for alias in node.names}
-
-
-def numbers_in(modules: Modules) -> tuple[float, ...]:
-    """Sizes of the numbers that are written in a submission's modules, each once, without 0 and whole powers of two."""
-    nodes = [node for tree in modules.trees.values() for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    numbers = [abs(node.value) for node in nodes if isinstance(node.value, int | float)]
-    found = [value for value in numbers if 0 < value < LARGEST_NUMBER]
-    return tuple(dict.fromkeys(float(value) for value in found if math.frexp(value)[0] != 0.5))
 
 
 def imported_names(keys: frozenset[str], importer: str, node: ast.Import | ast.ImportFrom) -> list[tuple[str, int]]:
