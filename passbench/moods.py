@@ -34,6 +34,8 @@ EQUALS = 12
 """One element in so many is made equal to another input's."""
 LARGEST_BESIDE_OTHERS = 128.0
 """Largest number given that stands in a row of ordinary ones, which it must not drown."""
+COPIES = 8
+"""Places of every number given: at some of them other inputs hide what is wrong there."""
 ROOM = 4
 """At most one element in so many is one of the numbers given."""
 _OTHERS = ("heavy-tailed", "large", "small", "sparse")
@@ -139,6 +141,7 @@ def with_numbers(value: torch.Tensor, numbers: Sequence[float], mood: str, sourc
         return value
     limit = torch.finfo(value.dtype).max if mood == "far mixed" else LARGEST_BESIDE_OTHERS
     signed = torch.tensor([sign * number for number in numbers for sign in (1.0, -1.0) if number <= limit])
+    signed = signed.repeat(COPIES)
     places = torch.randperm(flat.numel(), generator=source.generator)[: min(len(signed), flat.numel() // ROOM)]
     flat[places] = signed[: len(places)].to(value.dtype)
     return flat.as_strided(value.shape, value.stride())
