@@ -4,7 +4,8 @@
 
 Each module runs in a process of its own, eagerly, on its example inputs and on a second draw of the same shapes. The
 graph of NAME.json ({"graph": Graph.to_json, "capture": mode}) gets clones of the same values: inputs, parameters and
-buffers by name, constants from their initialisers. Outputs (values, dtypes, shapes) and what was written into inputs,
+buffers by name, constants from their initialisers, which a module that holds them in an attribute gets as well (its
+constructor may have drawn them). Outputs (values, dtypes, shapes) and what was written into inputs,
 parameters and buffers must agree. A specialised graph's inputs, parameters and buffers whose initialisers give every
 number keep those, and inputs that it does not take keep theirs. Writes a line of JSON a module to standard output:
 {"name", "verdict", "why"}.
@@ -186,6 +187,25 @@ def fix(graph: Graph, bound: Sequence[Any]) -> None:
             tensor.detach().copy_(value)
 
 
+def fix_constants(graph: Graph, call: Call) -> None:
+    """Give tensors in the module's attributes the numbers that the graph states for them."""
+    held = {
+        place(f"{prefix} {name} {path}"): tensor
+        for prefix, owner in call.module.named_modules()
+        for name, value in vars(owner).items()
+        if not name.startswith("_")
+        for path, tensor in leaves(value)
+    }
+    for init, index in zip(graph.inits, graph.placeholders, strict=True):
+        node = graph.nodes[index]
+        tensor = held.get(place(node.name))
+        if node.target != "constant" or tensor is None or loads(init)["kind"] not in EXACT:
+            continue
+        value = value_of(init, node.outputs[0], seed=0)
+        if isinstance(value, torch.Tensor) and (value.dtype, value.shape) == (tensor.dtype, tensor.shape):
+            tensor.detach().copy_(value)
+
+
 def seed_all(seed: int) -> None:
     """Torch's generator as told; numpy's and Python's differ from run to run."""
     torch.manual_seed(seed)
@@ -307,6 +327,7 @@ def check_draw(file: Path, graph: Graph, capture: str, draw: int) -> None:
         redraw(call, draw, read)
     if is_special:
         fix(graph, bound)
+    fix_constants(graph, call)
     values = [
         value_of(graph.inits[position], graph.nodes[index].outputs[0], seed=0) if tensor is None else copied(tensor)
         for position, (tensor, index) in enumerate(zip(bound, graph.placeholders, strict=True))

@@ -49,6 +49,8 @@ class Source:
     captured: Capture
     rebuild: Callable[[], Built]
     """Builds the same model once more."""
+    recapture: Callable[[int], tuple[Graph, ...]]
+    """Builds the model and captures the call once more, in surroundings of a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,9 @@ class Eager:
         self.real: dict[int, torch.Tensor] = {}
         self._bind()
         self.values = [self._value(index, *pair) for index, pair in enumerate(zip(names, piece.examples, strict=True))]
+        self.source = source
+        self.asked = False
+        """Whether a call asked for what is outside."""
         self.keeps = False
         """Whether a call asked for what is outside, or left something in Python: another call may do something else."""
 
@@ -135,6 +140,11 @@ class Eager:
     def varies(self) -> bool:
         """Whether there is a second draw that differs from the first."""
         return any(item.varies for item in self.held)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether all inputs are a person's own."""
+        return bool(self.source.wanted) and all(item.example is not None for item in self.source.wanted)
 
     # --- numbers ----------------------------------------------------------------------------------------------------
     def _hold(self, name: str, make: Callable[[int], torch.Tensor], *, varies: bool, tensor: Any = None) -> _Held:
@@ -244,7 +254,8 @@ class Eager:
         self.calls += 1
         with torch.no_grad(), surroundings(self.calls) as asked:
             found = self._found(self.model(**self.arguments))
-        self.keeps = self.keeps or bool(asked) or kept_state(self.model) != before
+        self.asked = self.asked or bool(asked)
+        self.keeps = self.keeps or self.asked or kept_state(self.model) != before
         return found
 
     def sources(self) -> tuple[str, ...]:

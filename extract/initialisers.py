@@ -4,8 +4,9 @@
 
 Inputs get the initialiser of their rule. Buffers, and tensors that the forward finds in lists, globals, closures and
 the like (role constant), get their real data as `extract.described` describes it; so do parameters that hold whole
-numbers or truth values. Other parameters get one that lets every operation show in the output: a bias is never zero, a
-norm's weight never exactly one. Reads and writes nothing.
+numbers or truth values, and all weights of a forward that ran with them and read numbers. Other parameters get one that
+lets every operation show in the output: a bias is never zero, a norm's weight never exactly one. Reads and writes
+nothing.
 """
 
 import math
@@ -75,9 +76,9 @@ def parameter_init(slot: Slot) -> str:
 
 # --- placeholders ---------------------------------------------------------------------------------------------------
 def describe_placeholders(
-    piece: Piece, captured: Capture, built: Built, wanted: Sequence[WantedInput]
+    piece: Piece, captured: Capture, built: Built, wanted: Sequence[WantedInput], *, as_held: bool = False
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(roles, initialisers) by placeholder name."""
+    """(roles, initialisers) by placeholder name; `as_held`: weights have the numbers that they hold now."""
     rule_of = {item.name: item.init for item in wanted} | captured.inits
     roles: dict[str, str] = {}
     inits: dict[str, str] = {}
@@ -91,7 +92,7 @@ def describe_placeholders(
             roles[node.name], inits[node.name] = "scalar", values.dumps({"kind": "scalar", "value": value})
         else:
             is_foreign = built.name_of(example) is None and len(captured.pieces) > 1
-            describe = _describe_between if is_foreign else describe_held
+            describe = _describe_between if is_foreign else _describe_as_held if as_held else describe_held
             roles[node.name], inits[node.name] = describe(example, built)
     return roles, inits
 
@@ -99,6 +100,12 @@ def describe_placeholders(
 def _describe_between(example: torch.Tensor, built: Built) -> tuple[str, str]:
     """A tensor that an earlier piece of a broken call made."""
     return "input", described(example) if is_plain(example) else _default(example)
+
+
+def _describe_as_held(example: torch.Tensor, built: Built) -> tuple[str, str]:
+    """A tensor of a model with real weights, by its numbers."""
+    role, init = describe_held(example, built)
+    return role, described(example) if is_plain(example) else init
 
 
 def describe_held(example: torch.Tensor, built: Built) -> tuple[str, str]:

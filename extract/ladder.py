@@ -31,6 +31,7 @@ from extract.failures import BUILD, FORWARD, LIBRARY_ERRORS, LIFT, OWN, GraphBre
 from extract.initialisers import describe_placeholders
 from extract.inputs import WantedInput, wanted_inputs, without_media
 from extract.isolation import isolated
+from extract.outside import surroundings
 from extract.points import FORWARD_POINT, enter
 from extract.record import record
 from extract.scale import scaled
@@ -133,7 +134,8 @@ class Attempt:
             raise GraphBreakError(captured.reason or f"the call gave {len(captured.pieces)} graphs")
 
         def lifted(piece: Piece) -> Graph:
-            roles, inits = describe_placeholders(piece, captured, built, wanted)
+            read_weights = self.rung != FAKE and mode in (SPECIALISED, DYNAMO_SPECIALISED)
+            roles, inits = describe_placeholders(piece, captured, built, wanted, as_held=read_weights)
             graph = lift(piece.gm, roles=roles, inits=inits)
             check(graph)
             for spec in (spec for node in graph.nodes for spec in node.outputs):
@@ -146,7 +148,16 @@ class Attempt:
         with step(LIFT):
             captured = replace(captured, pieces=tuple(with_shared(piece, name_of) for piece in captured.pieces))
             graphs = tuple(lifted(piece) for piece in captured.pieces)
-        source = Source(built=built, wanted=wanted, captured=captured, rebuild=lambda: self.prepare(config).built)
+
+        def recapture(number: int) -> tuple[Graph, ...]:
+            again = self.prepare(config)
+            with surroundings(number):
+                return self.run(again, config).graphs
+
+        source = Source(
+            built=built, wanted=wanted, captured=captured, rebuild=lambda: self.prepare(config).built,
+            recapture=recapture,
+        )  # fmt: skip
         return Traced(rung=self.rung, mode=mode, captured=captured, graphs=graphs, source=source)
 
 

@@ -13,8 +13,11 @@ module has other surroundings (clocks, generators of Python and numpy), so that 
 | equal on the first; the second reads other numbers | EQUAL if the graph is marked as specialised, and says so     |
 | only the module under a compiler is equal, and the | CLOSE; the row says how far the two ways of the module are   |
 | module without one differs from it by rounding     | apart                                                        |
+| the module asks a clock or a generator, and other  | NondeterministicError, naming what it asks                   |
+| captures of it give other graphs                   |                                                              |
 | the module differs from itself                     | NondeterministicError, naming what it asks                   |
 | anything else differs                              | NumericError                                                 |
+| the module raises on a person's own inputs         | what it raises                                               |
 | the module cannot be called here                   | the captured graph is the reference, and the row says so     |
 
 Takes a file lock in the temporary directory while it holds much memory, so that several workers on one machine do so
@@ -38,7 +41,15 @@ from torch.utils import _pytree as pytree
 from extract.admission import GIB
 from extract.draws import Draws
 from extract.eager import Eager, Found, Leaf, digest_of
-from extract.failures import LIBRARY_ERRORS, NondeterministicError, NumericError, failure_kind, first_line
+from extract.failures import (
+    FORWARD,
+    LIBRARY_ERRORS,
+    NondeterministicError,
+    NumericError,
+    failure_kind,
+    first_line,
+    step,
+)
 from extract.patches import compiling
 from schemas.fx import lower
 from schemas.graph import Graph, TensorSpec
@@ -108,15 +119,28 @@ def _with_module(lifted: Lifted, make: Callable[[], Eager]) -> Comparison:
     """Compare with the module itself; raises _NotCalled where that is not possible."""
     with _called():
         eager = make()
+    with step(FORWARD) if eager.is_given else _called():
         first = eager.run()
     found = _judged(eager, lifted, first)
     if not found.as_module:
         raise _error(eager, first, found.text)
+    if eager.asked:
+        _check_captures(eager)
     if eager.varies:
         return _second(lifted, eager, first, found)
     if eager.keeps:
         _check_repeats(eager, first)
     return found.comparison()
+
+
+def _check_captures(eager: Eager) -> None:
+    """Raise NondeterministicError if the graphs of two captures in other surroundings differ.
+
+    A number of a clock or a generator may stand in a graph and not show in its results, which saturate or round it.
+    """
+    one, other = ([graph.to_json() for graph in eager.source.recapture(number)] for number in range(2))
+    if one != other:
+        raise _unsteady(eager.sources())
 
 
 def _second(lifted: Lifted, eager: Eager, first: Found, before: "_Judged") -> Comparison:

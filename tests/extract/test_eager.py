@@ -1,5 +1,6 @@
 """The module itself decides what its graph is: clocks, generators, counters and shared memory."""
 
+import json
 import math
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.extract.own import surroundings
 pytestmark = pytest.mark.torch
 OWN = Path(__file__).parent / "own"
 SURROUNDINGS, SHARED, UNDER_COMPILER = OWN / "surroundings.py", OWN / "shared.py", OWN / "under_compiler.py"
+WEIGHTS_READ = OWN / "weights_read.py"
 REFUSED = ("_Holding", "Partial", "OtherDtype")
 ASKED = {
     "clock": "time.time", "clock_by_its_own_name": "perf_counter", "hour": "datetime.now", "day": "datetime.today",
@@ -75,6 +77,19 @@ def test_a_module_that_rounds_otherwise_under_a_compiler_is_close():
 def test_a_module_that_computes_something_else_under_a_compiler_is_refused(name):
     found = traced(UNDER_COMPILER, name)
     assert isinstance(found, Failure) and found.kind is FailureKind.NUMERIC
+
+
+def test_what_a_module_raises_on_its_own_inputs_is_told():
+    found = traced(WEIGHTS_READ, "WritesInference")
+    assert isinstance(found, Failure) and "inference tensor" in found.message
+
+
+def test_weights_that_were_read_are_given_number_by_number():
+    record = traced(WEIGHTS_READ, "Selects")
+    assert isinstance(record, GraphRecord), record
+    assert record.capture == "record-specialised"
+    assert {json.loads(init)["kind"] for init in record.graph.inits} == {"literal"}
+    assert [record.graph.nodes[i].target for i in record.graph.placeholders].count("parameter") >= 1
 
 
 @pytest.mark.parametrize(

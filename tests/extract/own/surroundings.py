@@ -145,6 +145,14 @@ def replaces_a_buffer(self, x):
     return self.mean * 2
 
 
+def saturates(self, x):
+    return torch.tanh(x + 100 + random.random())
+
+
+def rounds_a_clock(self, x):
+    return x + torch.full((4,), 1e-12) * (time.time() % 3)
+
+
 # --- accepted -------------------------------------------------------------------------------------------------------
 def times_itself(self, x):
     start = time.time()
@@ -178,6 +186,11 @@ def draws_and_drops(self, x):
     return x + torch.rand(4)
 
 
+def draws_from_python_and_drops(self, x):
+    random.random()
+    return x + 1
+
+
 def seeded_numpy(self, x):
     return x * float(np.random.default_rng(5).normal())
 
@@ -198,13 +211,13 @@ def remembers_the_last(self, x):
 
 STEADY = (
     times_itself, counts_without_use, makes_a_table_once, counts_in_a_buffer, draws_with_torch, draws_and_drops,
-    seeded_numpy, own_random, updates_statistics, remembers_the_last,
+    draws_from_python_and_drops, seeded_numpy, own_random, updates_statistics, remembers_the_last,
 )  # fmt: skip
 UNSTEADY = (
     clock, seconds, clock_by_its_own_name, nanoseconds, hour, day, year_in_text, python_random, python_choice,
     python_shuffle, numpy_random, numpy_generator, system_random, seeds, seeds_alone, asks_for_the_seed,
     resets_the_generator, forks, counts, counts_for_the_class, counts_for_all, grows_a_default, grows_a_cache,
-    replaces_a_buffer,
+    replaces_a_buffer, saturates, rounds_a_clock,
 )  # fmt: skip
 
 
