@@ -51,6 +51,7 @@ INERT = frozenset({
     "torch.autograd.function.NestedIOFunction", "torch.autograd.profiler.record_function",
     "torch.profiler.record_function", "torch.autograd.grad_mode.no_grad", "torch.autograd.grad_mode.enable_grad",
     "torch.no_grad", "torch.enable_grad", "builtins.object", "object", "types.SimpleNamespace",
+    "torch.Generator",
 })  # fmt: skip
 """Constructors without effect on what a graph computes: their objects hold attributes, and methods of theirs keep
 tensors for a backward pass or do nothing."""
@@ -101,8 +102,10 @@ def is_bounded(target: str, args: Sequence[Any]) -> bool:
     if any(isinstance(arg, torch.Tensor) for arg in args):
         return True
     name = target.rpartition(".")[2].strip("_").removeprefix("i").removeprefix("r")
-    if name in ("factorial", "comb", "perm", "prod", "expt", "dexp"):
+    if name in ("factorial", "comb", "perm", "expt", "dexp"):
         return False
+    if name == "prod" and args and isinstance(args[0], list | tuple):
+        return sum(abs(item).bit_length() for item in args[0] if isinstance(item, int)) <= MAX_BITS
     if len(args) < 2 or name not in ("pow", "lshift", "shift", "mul", "concat", "add"):
         return True
     if any(isinstance(arg, str | bytes | list | tuple) for arg in args):

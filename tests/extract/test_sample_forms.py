@@ -171,6 +171,10 @@ def test_a_parameter_of_one_zero_stays_no_zero(tmp_path: Path):
         "n = [None] * 3\nm = n\nn[0] = L_x_\nn[1:] = [2, 3]\nm += [4]\nn.append(5)\nreturn m[0] * m[1] + n[3] + m[4]",
         "d = {'a': 1}\ne = d\nd['b'] = L_x_\nd['a'] = 3\nreturn e['a'] * e['b']",
         "n = torch.no_grad()\nn = None\nreturn L_x_",
+        "g = torch.Generator()\ng = None\nreturn L_x_",
+        "n = L_x_.shape[0]\ny = [None] * n\ny[0] = L_x_\nz = (0,) * n + (1,)\nreturn y[0] + z[2]",
+        "y = torch.tensor([[1, 2], [3, 4]]).tolist()\nreturn L_x_[y[0][0] - 1]",
+        "m = torch.arange(8) > 3\nreturn L_x_[:, m]",
         "f = L_x_.is_cuda\ng = L_x_.requires_grad\nreturn L_x_ * f + g",
         "y = L_x_.sum()\ndel y\nreturn L_x_",
         "y: torch.Tensor = L_x_ + 1\ny: 'f32[2, 8]' = y * 2\nreturn y",
@@ -204,9 +208,12 @@ def test_symbols_stand_for_the_sizes_of_the_tensor_that_follows(arguments, body,
 
 
 def test_imports_by_other_names_are_followed(tmp_path: Path):
-    folder = written(tmp_path / "s", "return F.relu(L_x_) * pi + nn.functional.silu(t.abs(L_x_)) + half")
+    folder = written(
+        tmp_path / "s",
+        "return F.relu(L_x_.view(prod(L_x_.shape)).view(2, 8)) * pi + nn.functional.silu(t.abs(L_x_)) + half",
+    )
     path = folder / "model.py"
-    heads = "import torch as t\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom math import pi\n"
+    heads = "import torch as t\nimport torch.nn as nn\nimport torch.nn.functional as F\nfrom math import pi, prod\n"
     path.write_text(heads + "from torch import inf as half\n" + path.read_text())
     assert_computes_what_python_computes(folder)
 

@@ -19,13 +19,13 @@ from torch.utils import _pytree as pytree
 
 from benchmarks.golden import stored_graphs
 from benchmarks.op_table import CALLED, called_in
+from benchmarks.traced import Tracer, bits
 from schemas import targets
 from schemas.effects import REVIEWED, SCHEMA, UNKNOWN, decided_by
 from schemas.forms import Token, tokens_of
 from schemas.graph import Node
 from schemas.ops import TABLE, op_names
 from schemas.roles import spell
-from tests.schemas.runs import Tracer, bits
 
 pytestmark = pytest.mark.torch
 MACHINERY = ("torch._C._functorch", "torch._functorch.predispatch", "torch._functorch.vmap")

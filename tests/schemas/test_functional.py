@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.traced import Tracer, run
 from schemas.functional import functionalise
 from schemas.graph import Graph
 from schemas.reviewed import INPLACE_PARAMETER
-from tests.schemas.runs import Tracer, run
 
 pytestmark = pytest.mark.torch
 METHODS = sorted(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from benchmarks.traced import looks
 from schemas import roles, targets
 from schemas.roles import CAST_METHODS, FUNCTION_SPELLINGS, METHODS_LIKE_FUNCTIONS, OPERATOR_SPELLINGS, spell
-from tests.schemas.runs import looks
 
 pytestmark = pytest.mark.torch
 DTYPES = (torch.bool, torch.uint8, torch.int64, torch.bfloat16, torch.float32, torch.complex64)

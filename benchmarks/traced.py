@@ -44,8 +44,16 @@ class Tracer:
 
     def graph(self, *outputs: torch.fx.Node) -> Graph:
         """The finished graph, its outputs one flat tuple."""
+        return self.lifted(self.module(*outputs))
+
+    def module(self, *outputs: torch.fx.Node) -> torch.fx.GraphModule:
+        """The recorded calls as a module that yields a flat tuple."""
         self.fx.output(tuple(outputs))
-        return lift(torch.fx.GraphModule(torch.nn.Module(), self.fx))
+        return torch.fx.GraphModule(torch.nn.Module(), self.fx)
+
+    def lifted(self, module: torch.fx.GraphModule) -> Graph:
+        """The graph of a module made of the recorded calls."""
+        return lift(module)
 
     def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return pytree.tree_map(lambda a: self.values.get(a, a) if isinstance(a, torch.fx.Node) else a, (args, kwargs))  # type: ignore[no-any-return]
