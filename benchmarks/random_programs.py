@@ -261,7 +261,16 @@ def traced(program: Program, order: tuple[int, ...] = ()) -> Traced | None:
                 nodes[item.number] = t.call(_function(item.target), *args, **kwargs)
         module = t.module(*(nodes[ref.number] for ref in program.outputs))
         return Traced(graph=t.lifted(module), module=module, values={k: t.values[n] for k, n in nodes.items()})
-    except (RuntimeError, TypeError, ValueError, IndexError, KeyError, AttributeError, NotImplementedError):
+    except (
+        RuntimeError,
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        NotImplementedError,
+        SyntaxError,
+    ):
         return None
     finally:
         torch.set_grad_enabled(enabled)

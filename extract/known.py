@@ -1,15 +1,18 @@
 """Which tensors of a forward have known values although the weights are fake, and how a call runs on them.
 
     known = Known(built)
-    known.value(mask)                    # its real values, or None
-    known.run(torch.any, (mask,), {})    # for real where all operands are known, else on fake tensors
+    known.value(mask)                                # its real values, or None
+    done = done_by(torch.any, (mask,), {})           # what it writes, and whether it draws
+    known.run(torch.any, (mask,), {}, done)          # for real where all operands are known, else on fake tensors
 
 Known are: results of factory calls of moderate size, integer and boolean inputs, buffers that a constructor computed,
-and whatever is computed from these alone; never parameters or running statistics. A known tensor that something
-unknown is written into is known no longer, nor are its views. Reads and writes nothing.
+and whatever is computed from these alone; never parameters, running statistics or what was drawn. A known tensor that
+something unknown is written into is known no longer, nor are its views. What a call writes and draws is what identity
+says (`schemas.effects`), so that hidden writes count too. Reads and writes nothing.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,16 +21,15 @@ from torch.utils import _pytree as pytree
 
 from extract.build import FACTORIES, Built, is_moderate
 from extract.initialisers import STATISTICS
+from extract.spelled_call import spelled_call
+from schemas.dead_code import effect_of_node
+from schemas.effects import UNKNOWN, decided_by
+from schemas.fx import NotRepresentable
 
 ALIKE = frozenset("zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty new_tensor".split())
 """Calls that need the dtype and shape of their operand, not its values."""
 FITTED = frozenset({"expand_as", "view_as", "reshape_as", "type_as"})
 """Methods that need the dtype and shape of their argument, not its values."""
-_INPLACE = frozenset(
-    "__setitem__ __iadd__ __isub__ __imul__ __imatmul__ __itruediv__ __idiv__ __ifloordiv__ __imod__ __ipow__ "
-    "__ilshift__ __irshift__ __iand__ __ixor__ __ior__".split()
-)
-"""Operators that write into their first operand."""
 
 
 class Known:
@@ -40,17 +42,27 @@ class Known:
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The real values of a tensor, or None."""
-        if int(tensor.untyped_storage()._cdata) in self._lost:
+        if self._is_lost(tensor):
             return None
         if not isinstance(tensor, FakeTensor):
             return tensor
         name = self.built.name_of(tensor) or ""
         if isinstance(tensor, torch.nn.Parameter) or name.rpartition(".")[2] in STATISTICS:
             return None
-        return self.built.data_of(tensor)
+        data = self.built.data_of(tensor)
+        return None if data is None or self._is_lost(data) else data
 
-    def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """The result of a call: real if it can be, else fake."""
+    def _is_lost(self, tensor: torch.Tensor) -> bool:
+        return int(tensor.untyped_storage()._cdata) in self._lost
+
+    def _lose(self, tensor: torch.Tensor) -> None:
+        """Something unknown is written into a tensor: its storage, and the one of its values, are known no longer."""
+        for item in (tensor, self.built.data_of(tensor)):
+            if item is not None:
+                self._lost[int(item.untyped_storage()._cdata)] = item.untyped_storage()
+
+    def run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], done: "Done") -> Any:
+        """The result of a call that does this and that besides: real if it can be, else fake."""
         if self.built.mode is None:
             return func(*args, **kwargs)
         operands = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
@@ -63,12 +75,10 @@ class Known:
             args = (args[0], _blank(args[1]))
             operands = operands[:1]
         values = {id(operand): self.value(operand) for operand in operands}
-        written = _written(operands, kwargs) if _writes(func.__name__, kwargs) else ()
-        unknown = any(value is None for value in values.values())
-        if unknown or any(isinstance(item, FakeTensor) for item in written):
-            for item in written:
-                storage = item.untyped_storage()
-                self._lost[int(storage._cdata)] = storage
+        unknown = done.is_random or any(value is None for value in values.values())
+        if unknown or any(isinstance(item, FakeTensor) for item in done.written):
+            for item in done.written:
+                self._lose(item)
             return func(*args, **kwargs)
         with unset_fake_temporarily():
             given, spec = pytree.tree_flatten((args, kwargs))
@@ -88,11 +98,42 @@ def _blank(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty(tuple(tensor.shape), dtype=tensor.dtype)
 
 
-def _writes(name: str, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call writes into its first operand, or into `out`."""
-    inplace = (name.endswith("_") and not name.endswith("__")) or bool(kwargs.get("inplace"))
-    return inplace or name in _INPLACE or kwargs.get("out") is not None
+# --- what a call does -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a call does besides returning a value."""
+
+    written: tuple[torch.Tensor, ...] = ()
+    """Tensors that it may write."""
+    is_random: bool = False
+    """Whether it draws from the generator."""
 
 
-def _written(operands: Sequence[torch.Tensor], kwargs: Mapping[str, Any]) -> Sequence[torch.Tensor]:
-    return pytree.tree_leaves(kwargs["out"]) if kwargs.get("out") is not None else operands[:1]
+def done_by(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Done:
+    """What a call does by the tables of identity; by its name where they do not know it."""
+    graph, tensors = torch.fx.Graph(), dict[torch.fx.Node, torch.Tensor]()
+
+    def stand_in(tensor: torch.Tensor) -> torch.fx.Node:
+        node = graph.placeholder("operand")
+        tensors[node] = tensor
+        return node
+
+    try:
+        op, target, given = spelled_call(func, args)
+        given, named = pytree.tree_map_only(torch.Tensor, stand_in, (tuple(given), dict(kwargs)))
+        found = effect_of_node(graph.create_node(op, target, given, named), tensor=True)
+    except (NotRepresentable, AttributeError):
+        return _done_by_name(func.__name__, args, kwargs)
+    if decided_by(found.target) == UNKNOWN:
+        return _done_by_name(func.__name__, args, kwargs)
+    if found.effect is None:
+        return Done()
+    return Done(written=tuple(tensors[node] for node in found.written), is_random=found.effect.is_random)
+
+
+def _done_by_name(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Done:
+    if kwargs.get("out") is not None:
+        return Done(written=tuple(pytree.tree_leaves(kwargs["out"])))
+    if (name.endswith("_") and not name.endswith("__")) or bool(kwargs.get("inplace")):
+        return Done(written=tuple(leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor))[:1])
+    return Done()

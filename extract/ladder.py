@@ -175,7 +175,7 @@ def climb(row: ModelConfig, config: ClimbConfig) -> Traced:
         except LIBRARY_ERRORS as raised:
             error = told(raised)
             failed.append(_Failed(attempt=attempt, kind=failure_kind(error), has_media=has_media))
-            tells = attempt.rung == FAKE and not attempt.alone
+            tells = (attempt.rung == FAKE or isinstance(error, OWN)) and not attempt.alone
             if shown is None or (tells and _says_more(error, shown)):
                 shown = error
     assert shown is not None

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from extract.build import Built, fake_scope
 from extract.capture import UNCHECKED, Capture, Piece, as_literal, is_few, is_readable
-from extract.failures import CAPTURE, LIBRARY_ERRORS, step
+from extract.failures import CAPTURE, LIBRARY_ERRORS, NondeterministicError, step
 from extract.inputs import WantedInput, copied
-from extract.known import ALIKE, Known
+from extract.known import ALIKE, Done, Known, done_by
 from extract.patches import (
     as_compiled,
     broadcast_masks,
@@ -62,6 +62,8 @@ _SIZED = frozenset(
     "narrow interpolate pad tile unflatten multinomial topk roll select chunk eye one_hot unfold".split()
 )
 """Calls with sizes among their arguments, which a forward may give as integer tensors."""
+DRAWN = "what the forward draws"
+"""What the numbers of a call depend on that draws from torch's generator."""
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """Python's types where a dtype is wanted -> what torch takes them for."""
 
@@ -199,7 +201,8 @@ class _Recorder(TorchFunctionMode):
         versions = [operand._version for operand in operands]
         self._keep_strange(operands)
         self.watch.seen = False
-        result = self.known.run(func, args, kwargs)
+        done = done_by(func, args, kwargs)
+        result = self.known.run(func, args, kwargs, done)
         writes = versions != [operand._version for operand in operands]
         made = _tensors(result)
         if not made and not writes:
@@ -207,7 +210,8 @@ class _Recorder(TorchFunctionMode):
         elif writes or not all(any(leaf is operand for operand in operands) for leaf in made):
             if self.watch.seen and _sized_by_values(func, args, kwargs):
                 self._add_read(func.__name__, self._all_sources(operands))
-            self._keep(func, (args, kwargs), result, writes=writes)
+            written = done.written or tuple(operands[:1] if writes else ())
+            self._keep(func, (args, kwargs), result, replace(done, written=written))
         return result
 
     def _note_read(self, name: str, operands: Sequence[torch.Tensor]) -> None:
@@ -220,6 +224,8 @@ class _Recorder(TorchFunctionMode):
 
     def _add_read(self, name: str, sources: frozenset[str]) -> None:
         """A call read values that depend on these; on none, it read constants."""
+        if DRAWN in sources:
+            raise NondeterministicError(f"the forward reads ({name}) numbers that it draws: they differ in every call")
         if sources:
             self.reads.append(name)
             self.read |= sources
@@ -254,11 +260,11 @@ class _Recorder(TorchFunctionMode):
         return tuple(parts) if isinstance(index, tuple) or len(parts) != 1 else parts[0]
 
     # --- nodes ------------------------------------------------------------------------------------------------------
-    def _keep(self, func: Any, given: tuple[Any, Any], result: Any, *, writes: bool) -> None:
-        """Add the node of a call and note what it made."""
+    def _keep(self, func: Any, given: tuple[Any, Any], result: Any, done: Done) -> None:
+        """Add the node of a call and note what it made and what it does besides."""
         operands = _tensors(given)
         sources = operands[1:] if func.__name__ in ALIKE else operands
-        known = self._all_sources(sources)
+        known = self._all_sources(sources) | ({DRAWN} if done.is_random else frozenset[str]())
         counted = func.__name__ in _COUNTED or _is_counted(func.__name__, *given)
         if counted or (not operands and _has_arrays(given)):
             self._add_read(func.__name__, known)
@@ -268,9 +274,9 @@ class _Recorder(TorchFunctionMode):
         op, target, args = spelled_call(func, given[0])
         node = self.graph.create_node(op, target, self._encode(args), self._encode(given[1]))
         self._describe(node, result)
-        if writes:
+        if done.written:
             self.effects.add(node)
-            for operand in operands[:1] if known else ():
+            for operand in done.written if known else ():
                 storage = operand.untyped_storage()
                 before = self.varying.get(int(storage._cdata), (storage, frozenset[str]()))[1]
                 self.varying[int(storage._cdata)] = (storage, before | known)
