@@ -31,7 +31,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.random_programs import Program, Traced, drawn, edited, rewritten, traced
+from benchmarks.program_edits import edited, rewritten
+from benchmarks.random_programs import Program, Traced, drawn, traced
 from benchmarks.traced import looks
 from schemas.canonical import Canonical, canonicalize
 from schemas.functional import functionalise
