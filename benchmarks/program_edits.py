@@ -45,7 +45,15 @@ def edited(program: Program, rng: random.Random) -> Program:
     new = 1 + max(s.number for s in program.statements)
     if kind == "insert":
         target, args = rng.choice(
-            ((".mul_", (2,)), (".add_", (1,)), (".exp", ()), ("torch.rand_like", ()), (".zero_", ()))
+            (
+                (".mul_", (2,)),
+                (".add_", (1,)),
+                (".exp", ()),
+                ("torch.rand_like", ()),
+                (".zero_", ()),
+                (".t_", ()),
+                (".unsqueeze_", (0,)),
+            )
         )
         extra = Statement(number=new, target=target, args=(Ref(rng.choice(known)), *args))
         return _placed(program, place, extra, item)
@@ -133,15 +141,24 @@ SAME: tuple[tuple[str, ...], ...] = (
 COMMUTING = frozenset(
     {"torch.add", "torch.mul", "operator.add", "operator.mul", ".add", ".mul", "torch.eq", "torch.ne"}
 )
-_WRITES = frozenset({"setitem", "iadd", "isub", "imul", "itruediv", "batch_norm", "instance_norm", "embedding"})
-_DRAWS = ("rand", "dropout", "rrelu", "gumbel", "bernoulli")
+_RESHAPING = frozenset({"t_", "transpose_", "swapaxes_", "as_strided_", "resize_", "squeeze_", "unsqueeze_"})
+_WRITES = frozenset({"setitem", "iadd", "isub", "imul", "itruediv"})
+_DRAWS = (
+    "rand", "dropout", "rrelu", "gumbel", "bernoulli", "poisson", "multinomial", "fractional", "attention", "normal",
+)  # fmt: skip
 
 
 def is_pure(statement: Statement) -> bool:
     """Whether a statement only yields a value, by its name alone: in doubt it is not."""
     name = statement.target.rpartition(".")[2]
     acts = name.endswith("_") and name not in ("and_", "or_")
-    acts = acts or name in _WRITES or any(word in name for word in _DRAWS) or bool(statement.kwargs)
+    acts = (
+        acts
+        or name in _WRITES
+        or statement.target in GROUPS["state"] + GROUPS["place"]
+        or any(word in name for word in _DRAWS)
+        or bool(statement.kwargs)
+    )
     return not acts and not (statement.target in GROUPS["flag"] and True in statement.args) and "set_grad" not in name
 
 
@@ -149,7 +166,10 @@ def rewritten(program: Program, rng: random.Random) -> tuple[Program, tuple[int,
     """The same function: other spellings, exchanged operands of one layout, dead pure statements, another order."""
     made = traced(program)
     assert made is not None
-    statements = [_respelled(s, made.values, rng) for s in program.statements]
+    reshapes = any(
+        s.kwargs or s.target.rpartition(".")[2] in _RESHAPING or s.target in GROUPS["place"] for s in program.statements
+    )
+    statements = [_respelled(s, made.values, rng, exchange=not reshapes) for s in program.statements]
     if all(map(is_pure, statements)):
         statements = _shuffled(statements, [n for n, _ in program.inputs], rng)
     if rng.random() < 0.5:
@@ -160,11 +180,12 @@ def rewritten(program: Program, rng: random.Random) -> tuple[Program, tuple[int,
     return replace(program, statements=tuple(statements)), tuple(order)
 
 
-def _respelled(item: Statement, values: dict[int, Any], rng: random.Random) -> Statement:
+def _respelled(item: Statement, values: dict[int, Any], rng: random.Random, *, exchange: bool) -> Statement:
+    """Another spelling; its operands exchanged if they may be, whose layouts are those of the end of the run."""
     operands = [values[ref.number] if isinstance(ref, Ref) else ref for ref in item.args]
     if item.kwargs or not isinstance(operands[0] if operands else None, torch.Tensor):
         return item
-    if item.target in COMMUTING and len(operands) == 2 and isinstance(operands[1], torch.Tensor):
+    if exchange and item.target in COMMUTING and len(operands) == 2 and isinstance(operands[1], torch.Tensor):
         a, b = operands
         alike = (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()) and not a.is_complex()
         item = replace(item, args=item.args[::-1]) if alike and rng.random() < 0.5 else item

@@ -1,9 +1,9 @@
-"""Random small programs over real tensors.
+"""Random small programs over real tensors: views, calls in place, hidden writes, draws, layouts.
 
     program = drawn(random.Random(7))            # statements over inputs, all of which run
     traced(program)                              # the graph that the lift path makes of it; None if it does not run
 
-Reads and writes nothing. `benchmarks.program_edits` varies them, `benchmarks.key_fidelity` compares keys and values.
+Reads and writes nothing. `benchmarks.program_edits` changes programs, `benchmarks.key_fidelity` compares what comes out.
 """
 
 import operator
@@ -86,7 +86,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
             "F.silu .floor torch.sign torch.square torch.logical_not .clone .contiguous .detach .t .flatten "
             ".float .double .bool .long torch.rand_like .bernoulli_ .normal_ .zero_ .neg_ .relu_ .t_ F.dropout "
             "torch.randn_like .sum .mean torch.amax torch.zeros_like torch.ones_like .exp_ .logical_not_ "
-            "F.gumbel_softmax"
+            "F.gumbel_softmax .squeeze_ .square_ .cauchy_ torch.poisson"
         ).split()
     ),
     "tt": tuple(
@@ -112,14 +112,27 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "td": tuple(
         (
             "torch.softmax F.softmax .softmax .sum .mean torch.amax .amin torch.cumsum .cumsum_ .unsqueeze "
-            "torch.flip torch.logsumexp .squeeze F.log_softmax .var torch.roll"
+            "torch.flip torch.logsumexp .squeeze F.log_softmax .var torch.roll .unsqueeze_ .squeeze_"
         ).split()
     ),
-    "tv": tuple(".view .reshape .expand .permute operator.getitem .as_strided .narrow .to .transpose .repeat".split()),
+    "tv": tuple(
+        (
+            ".view .reshape .expand .permute operator.getitem .as_strided .narrow .to .transpose .repeat "
+            ".transpose_ .as_strided_ .swapaxes_"
+        ).split()
+    ),
     "set": tuple("operator.setitem".split()),
     "mask": tuple("torch.where .masked_fill .masked_fill_ torch.masked_fill".split()),
     "out": tuple("torch.add torch.mul torch.sub".split()),
-    "state": tuple("F.batch_norm F.instance_norm torch.batch_norm F.embedding".split()),
+    "state": tuple(
+        "F.batch_norm F.instance_norm torch.batch_norm F.embedding F.embedding_bag torch.native_batch_norm "
+        "aten.native_batch_norm.default torch.embedding_renorm_".split()
+    ),
+    "drawn": tuple(
+        "torch.multinomial torch.randint_like torch.native_dropout F.scaled_dot_product_attention "
+        "F.fractional_max_pool2d F.feature_alpha_dropout .geometric_ torch.normal".split()
+    ),
+    "place": tuple("F.normalize torch.tensordot torch.norm".split()),
     "flag": tuple("F.dropout F.relu F.silu F.alpha_dropout torch.dropout F.rrelu".split()),
     "scope": tuple("torch.set_grad_enabled".split()),
 }
@@ -142,6 +155,9 @@ VIEWS: dict[str, tuple[tuple[Any, ...], ...]] = {
     ".transpose": ((0, 1), (1, 0), (0, 0)),
     ".to": ((torch.float64,), (torch.float32,), (torch.int64,), (torch.bfloat16,)),
     ".repeat": ((1, 2), ((2, 1),)),
+    ".transpose_": ((0, 1), (1, 0)),
+    ".as_strided_": (((4, 4), (1, 4)), ((2, 2), (1, 2)), ((4, 4), (4, 1))),
+    ".swapaxes_": ((0, 1),),
 }
 
 
@@ -156,7 +172,7 @@ def _function(target: str) -> Any:
 def _statement(rng: random.Random, number: int, values: dict[int, Any]) -> Statement:
     """A statement over known values; it may not run."""
     tensors = list(values)
-    group = rng.choices(list(GROUPS), weights=(8, 9, 6, 3, 4, 6, 2, 2, 2, 3, 3, 1))[0]
+    group = rng.choices(list(GROUPS), weights=(8, 9, 6, 3, 4, 6, 2, 2, 2, 3, 2, 1, 3, 1))[0]
     target = rng.choice(GROUPS[group])
 
     def ref() -> Ref:
@@ -184,6 +200,11 @@ def _statement(rng: random.Random, number: int, values: dict[int, Any]) -> State
         args = {"F.relu": (ref(), flag), "F.silu": (ref(), flag), "F.rrelu": (ref(), 0.1, 0.3, flag)}.get(
             target, (ref(), 0.5, flag)
         )
+    elif group == "drawn":
+        args, kwargs = _drawing(target, rng, ref)
+    elif group == "place":
+        given = {"F.normalize": (2.0, 1, 1e-12), "torch.norm": (2, 1, True), "torch.tensordot": (ref(), 1)}[target]
+        args = (ref(), *given, rng.choice((None, ref())))
     elif group == "scope":
         args = (rng.random() < 0.5,)
     else:
@@ -198,11 +219,31 @@ def _stateful(target: str, rng: random.Random, values: dict[int, Any], ref: Any)
 
     if target == "F.embedding":
         return like(4, 4, dtype=torch.int64), like(4, 4), None, rng.choice((None, 0.5, 1.0))
+    if target == "F.embedding_bag":
+        return like(4, 4, dtype=torch.int64), like(4, 4), None, rng.choice((None, 0.5))
+    if target == "torch.embedding_renorm_":
+        return like(4, 4), like(4, 4, dtype=torch.int64), 0.5, 2.0
     image, mean, var = like(2, 4, 2, 2), like(4), like(4)
     flag = rng.random() < 0.6
     if target == "torch.batch_norm":
         return image, None, None, mean, var, flag, 0.1, 1e-5, False
+    if "native_batch_norm" in target:
+        return image, None, None, mean, var, flag, 0.1, 1e-5
     return image, mean, var, None, None, flag
+
+
+def _drawing(target: str, rng: random.Random, ref: Any) -> tuple[tuple[Any, ...], tuple[tuple[str, Any], ...]]:
+    """Arguments of a call that may draw."""
+    value, flag = ref(), rng.random() < 0.6
+    if target == "F.scaled_dot_product_attention":
+        return (value, value, value, None, rng.choice((0.0, 0.3))), ()
+    if target == "torch.multinomial":
+        return (value, 2), ()
+    if target == "F.fractional_max_pool2d":
+        return (value, 1, (1, 1)), ()
+    if target == "torch.normal":
+        return (value, 1.0), ()
+    return (value, 0.5, flag) if "dropout" in target else (value, 4 if "randint" in target else 0.5), ()
 
 
 def drawn(rng: random.Random, most: int = 9) -> Program:

@@ -16,7 +16,7 @@ everything but the operands, so equal lists of (record, operands) are equal grap
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -244,14 +244,39 @@ def _follow_scope(open_scopes: list[int], index: int, node: Node) -> None:
         open_scopes.append(index)
 
 
+RESHAPING = frozenset({
+    "as_strided_", "resize_", "resize_as_", "resize_as_sparse_", "set_", "t_", "transpose_", "swapaxes_", "swapdims_",
+    "squeeze_", "unsqueeze_",
+})  # fmt: skip
+"""Calls that give a tensor another shape or other strides in place, so that the specs of older nodes do not hold."""
+
+
+def reshaped(graph: Graph, tokens: Sequence[Token]) -> Callable[[int, int], bool]:
+    """Whether value k may have another shape or other strides than its spec says when node `index` reads it."""
+    calls = [i for i, token in enumerate(tokens) if token.effect is not None and _may_reshape(graph, i, token)]
+    if not calls:
+        return lambda k, index: False
+    classes = storage_classes(graph, tokens, range(len(tokens)))
+    return lambda k, index: any(k < i < index and classes[i] == classes[k] for i in calls)
+
+
+def _may_reshape(graph: Graph, index: int, token: Token) -> bool:
+    """Whether a call changes the shape or strides of what it writes: by name, or as `out` that does not fit."""
+    node = graph.nodes[index]
+    assert token.effect is not None
+    others = [graph.nodes[node.inputs[k]].outputs for k in token.effect.writes if k]
+    return token.short in RESHAPING or any(specs != node.outputs for specs in others)
+
+
 def exchangeable(graph: Graph, tokens: Sequence[Token]) -> list[bool]:
     """For every node whether its two operands may be swapped without changing a bit or a stride of its result."""
     nodes, found = graph.nodes, [token.commutative for token in tokens]
+    is_stale = reshaped(graph, tokens)
     for index, is_commutative in enumerate(found):
         if is_commutative:
             a, b = nodes[index].inputs
             first, second = nodes[a].outputs, nodes[b].outputs
-            known = len(first) == len(second) == 1
+            known = len(first) == len(second) == 1 and not is_stale(a, index) and not is_stale(b, index)
             found[index] = known and commutes(tokens[index].short, first[0], second[0])
     return found
 

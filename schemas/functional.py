@@ -8,6 +8,7 @@ Sound because a call that writes x in place and yields it is replaced by the cal
   to the caller (placeholder, constant): then the write can be seen through the result alone;
 - no other operand may share storage with x: an in-place call could read what it has written;
 - it draws no random numbers, and stands in no enabled autocast and no vmap, which treat the two forms differently;
+- no operand has been given another shape or other strides in place, so that its spec holds;
 - the functional call keeps dtype and strides: all operands are of x's dtype, no number is of a higher kind, the op
   table says that the op keeps this kind of dtype (a comparison yields truth values: `gt_` of floats stays), and the
   rule of `schemas.layout` gives x's strides.
@@ -21,7 +22,7 @@ from dataclasses import replace
 from schemas import values
 from schemas.canonical import nested_form
 from schemas.effects import INPLACE_PARAMETER, MUTATE, Effect
-from schemas.forms import in_open_scopes, storage_classes, tokens_of
+from schemas.forms import in_open_scopes, reshaped, storage_classes, tokens_of
 from schemas.graph import METHOD, Graph, Node, TensorSpec
 from schemas.layout import dense_strides, pointwise_strides
 from schemas.ops import Op, op_named
@@ -46,11 +47,13 @@ def functionalise(graph: Graph) -> Graph:
         return graph
     classes = storage_classes(graph, tokens, range(len(graph.nodes)))
     older, scoped = _older(classes, set(writers)), in_open_scopes(graph, tokens)
+    is_stale = reshaped(graph, tokens)
     nodes = list(graph.nodes)
     for index in writers:
         node, effect = nodes[index], effects[index]
         assert effect is not None
         plain = len(effect.writes) == 1 and not effect.is_random and not scoped[index]
+        plain = plain and not any(is_stale(kid, index) for kid in node.inputs)
         if plain and _unobservable(graph, older[index], index) and _reads_elsewhere(node, effect, classes):
             nodes[index] = _functional(graph, node, effect.writes[0]) or node
     return replace(graph, nodes=tuple(nodes))

@@ -136,6 +136,9 @@ _HIDDEN_WRITES: dict[str, Reviewed] = {
     **_named("torch.", "fused_moving_avg_obs_fake_quant _fused_moving_avg_obs_fq_helper",
              Reviewed(writes=tuple(_write(name, place) for place, name in enumerate(
                  ("running_min", "running_max", "scale", "zero_point"), start=3)))),
+    # a place for the result that may be given by position
+    **{target: Reviewed(writes=(_write("out", place, _where("out", place, None, _is_given)),), is_fresh=True)
+       for target, place in ((_F + "normalize", 4), ("torch.norm", 4), ("torch.tensordot", 3))},
     # takes the memory of its source
     "torch.Tensor.set_": Reviewed(writes=(_write("self", 0), _write("source", 1))),
     "operator.setitem": Reviewed(writes=(_write("a", 0),)), "operator.delitem": Reviewed(writes=(_write("a", 0),)),
@@ -160,7 +163,7 @@ INPLACE_PARAMETER: dict[str, int] = {
 # --- functions without effects --------------------------------------------------------------------------------------
 _FRESH_FUNCTIONS = (
     "linear gelu glu softmax log_softmax softplus layer_norm rms_norm group_norm max_pool2d avg_pool2d "
-    "adaptive_avg_pool2d interpolate pad one_hot normalize"
+    "adaptive_avg_pool2d interpolate pad one_hot"
 )
 _PURE_FUNCTIONS = (
     "adaptive_avg_pool1d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d "
