@@ -3,7 +3,7 @@
     program = drawn(random.Random(7))            # statements over inputs, all of which run
     traced(program)                              # the graph that the lift path makes of it; None if it does not run
 
-Reads and writes nothing. `benchmarks.program_edits` changes programs, `benchmarks.key_fidelity` compares what comes out.
+Reads and writes nothing. `benchmarks.program_edits` changes programs; `benchmarks.key_fidelity` compares them.
 """
 
 import operator
