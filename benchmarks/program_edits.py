@@ -1,7 +1,7 @@
 """One-edit variants of random small programs, and other ways to write the same ones.
 
     edited(program, rng)                         # differs by one edit: it may compute something else
-    rewritten(program, rng)                      # (equal by construction, the order of its inputs)
+    rewritten(program, rng)                      # (a program that computes the same, the order of its inputs)
 
 Reads and writes nothing; programs are those of `benchmarks.random_programs`.
 """

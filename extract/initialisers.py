@@ -4,9 +4,9 @@
 
 Inputs get the initialiser of their rule. Buffers, and tensors that the forward finds in lists, globals, closures and
 the like (role constant), get their real data as `extract.described` describes it; so do parameters that hold whole
-numbers or truth values, and all weights of a forward that ran with them and read numbers. Other parameters get one that
-lets every operation show in the output: a bias is never zero, a norm's weight never exactly one. Reads and writes
-nothing.
+numbers or truth values, and all weights of a forward that ran with them and read numbers, exactly as far as a literal
+reaches. Other parameters get one that lets every operation show in the output: a bias is never zero, a norm's weight
+never exactly one. Reads and writes nothing.
 """
 
 import math

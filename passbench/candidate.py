@@ -40,6 +40,7 @@ from passbench.rewriting import FOREIGN, UNPACK, Name, NotAnAccount, Pass, Rewri
 from passbench.sources import read_modules
 from passbench.submission import Rejected, Submission
 from passbench.trusting import Trusting
+from passbench.windows import given_inputs
 from passbench.wire import Header, encode
 from schemas.fx import lift, lower
 from schemas.graph import Graph
@@ -244,7 +245,7 @@ class Candidate:
 
     def inputs(self, request: Header, seed: int) -> list[Any]:
         """Input values as a request wants them."""
-        return inputs_of(self.graph, {**request, "seed": seed}, self.device)
+        return given_inputs(self.graph, {**request, "seed": seed}, self.device)
 
     def run(self, request: Header) -> Header:
         """Call on fresh inputs and hold the outputs unread; facts of the call; raises what kernels and wrappers raise.
@@ -346,12 +347,6 @@ def shells(graph: Graph, device: str) -> list[Any]:
 
 def _has_scalars(graph: Graph) -> bool:
     return any(graph.nodes[index].outputs[0].dtype.startswith("Sym") for index in graph.placeholders)
-
-
-def inputs_of(graph: Graph, request: Header, device: str) -> list[Any]:
-    """Input values of a graph as a request wants them: seed, mood, and whether storages are guarded."""
-    given = {name: request[name] for name in ("mood", "guarded", "numbers") if name in request}
-    return list(materialize(graph, seed=request["seed"], device=device, **given))
 
 
 def _places(values: Sequence[Any]) -> set[int]:

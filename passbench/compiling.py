@@ -40,6 +40,10 @@ class Compiler:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the template; the next kernel starts another."""
         if self.template is not None:
             self.template.__exit__(None, None, None)
             self.template = None
@@ -69,6 +73,8 @@ class Compiler:
         try:
             answer = self.ask({"do": "compile", "kernels": kernels, "wanted": list(new.values())})
         except (TemplateDied, WireTimeout, MemoryError) as error:
+            if isinstance(error, TemplateDied):
+                self.close()
             case.checked.append(f"kernels were not compiled: {error or type(error).__name__}")
             return ""
         texts_of_failures = [str(text) for text in answer["failed"]]

@@ -198,9 +198,10 @@ class Grader:
         except WireError as error:
             case.fail(Verdict.INTEGRITY, f"malformed answer: {error}", rule="protocol")
             return None
-        except WireClosed:
+        except WireClosed as error:
             end = child.end()
-            case.fail(*verdict_of_end(end))
+            verdict, detail = verdict_of_end(end)
+            case.fail(verdict, f"{detail}, asked to {request['do']!r}: {error}")
             case.killed = _was_killed(end)
             return None
         if "error" in header:

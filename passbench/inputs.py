@@ -60,8 +60,8 @@ def materialize(
     """One value a placeholder, in calling order, on `device`; raises ValueError on an initialiser it cannot follow.
 
     A mood (of `passbench.moods`) changes what is drawn for inputs that are no parameters; `numbers` stand among what is
-    drawn in those that mix all kinds. Guarded tensors lie inside
-    larger storages of GUARD more elements on either side, all of whose bytes are set.
+    drawn in those that mix all kinds. Guarded tensors lie inside larger storages of GUARD more elements on either side,
+    all of whose bytes are set.
     """
     found: list[Input] = []
     bends, drawn = bends_of(graph) if mood else (), list[torch.Tensor]()

@@ -136,9 +136,9 @@ def in_mood(value: torch.Tensor, mood: str, init: Mapping[str, Any], source: Sou
 def with_numbers(value: torch.Tensor, numbers: Sequence[float], mood: str, source: Source) -> torch.Tensor:
     """The same values in a mood that mixes; every number given stands somewhere, of either sign, as far as there is
     room for them in a part of the tensor."""
-    flat = storage_of(value).clone()
     if mood not in ("mixed", "far mixed") or not numbers or not value.dtype.is_floating_point:
         return value
+    flat = storage_of(value).clone()
     limit = torch.finfo(value.dtype).max if mood == "far mixed" else LARGEST_BESIDE_OTHERS
     signed = torch.tensor([sign * number for number in numbers for sign in (1.0, -1.0) if number <= limit])
     signed = signed.repeat(COPIES)

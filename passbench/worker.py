@@ -5,10 +5,9 @@
 Roles: "reference" runs the graph in eager mode, its float64 oracle and default Inductor, and never sees submitted code.
 "matcher" imports the submission's passes and says what they do to a graph. "candidate" does that again from what was
 said, with wrappers and kernels compiled from source, and runs it; it imports nothing of the submission. "compiler"
-compiles for a GPU what a candidate interpreted. Reference and
-candidate make their inputs themselves from graph and seed of the current call. A candidate never holds reference
-outputs, tolerances or later seeds. The broad `except` here is the child-process seam: whatever is raised becomes an
-error answer.
+compiles for a GPU what a candidate interpreted. Reference and candidate make their inputs themselves from graph and
+seed of the current call. A candidate never holds reference outputs, tolerances or later seeds. The broad `except` here
+is the child-process seam: whatever is raised becomes an error answer.
 """
 
 import contextlib
@@ -31,7 +30,7 @@ import torch.hub
 import torch.utils._pytree as pytree
 from torch._inductor.utils import run_and_get_code
 
-from passbench.candidate import Candidate, inputs_of, settled
+from passbench.candidate import Candidate, settled
 from passbench.casting import with_scopes
 from passbench.clock import Plan, time_pairs
 from passbench.failure import describe_error
@@ -90,7 +89,7 @@ class Reference:
 
     def time_inductor(self, request: Header) -> Header:
         """Eager against default Inductor, timed here: no submitted code is in this process."""
-        inputs = inputs_of(self.graph, request, self.device)
+        inputs = given_inputs(self.graph, request, self.device)
         module = with_scopes(lower(self.graph)).to(self.device)
         compiled = torch.compile(module, backend="inductor", dynamic=False)
         began = time.perf_counter()
@@ -108,7 +107,7 @@ class Reference:
 
     def floor(self, request: Header) -> Header:
         """Microseconds that copying the outputs takes at best, those left out that stand in an input's memory."""
-        inputs = inputs_of(self.graph, request, self.device)
+        inputs = given_inputs(self.graph, request, self.device)
         outputs = [value for value in pytree.tree_leaves(self.module(*inputs)) if isinstance(value, torch.Tensor)]
         owned = {value.untyped_storage().data_ptr() for value in inputs if isinstance(value, torch.Tensor)}
         written = [value for value in outputs if value.untyped_storage().data_ptr() not in owned]

@@ -7,6 +7,7 @@ reads its contents, or lets a wrapper do so. Functions that wrappers call by nam
 """
 
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
@@ -86,6 +87,11 @@ def plain(value: Any) -> Any:
 def searched(value: Any) -> Any:
     """A container in which a value is looked for; of a dictionary the keys, which hold no tensors."""
     return value if type(value) is dict else plain(value)
+
+
+def runs_on() -> bool:
+    """Whether the code around goes on, and no refusal is leaving it."""
+    return not isinstance(sys.exc_info()[1], Refused)
 
 
 def truth(value: Any) -> Any:
@@ -222,8 +228,8 @@ class Guards:
         """Name -> check."""
         found: dict[str, Any] = {
             "__number": number, "__addable": addable, "__plain": plain, "__searched": searched, "__truth": truth,
-            "__iterable": iterable,
-            "__unpacked": unpacked, "__rows": rows, "__mapping": mapping, "__text": text, "__fixed": fixed,
+            "__runs_on": runs_on, "__iterable": iterable, "__unpacked": unpacked, "__rows": rows, "__mapping": mapping,
+            "__text": text, "__fixed": fixed,
             "__item": item, "__field": field, "__call": self.call, "__launch": self.launch, "__store": self.put,
             "__changed": self.changed, "__store_changed": self.put_changed, "__record": RecordType,
         }  # fmt: skip

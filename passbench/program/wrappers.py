@@ -198,12 +198,15 @@ class Statements(Expressions):
         return [ast.While(test=self.truth(node.test, scope), body=self.block(node.body, scope), orelse=orelse)]
 
     def attempt(self, node: ast.Try, scope: Scope) -> list[ast.stmt]:
+        """A `try`, whose `finally` runs unless a refusal leaves it."""
         leaving = [item for part in node.finalbody for item in ast.walk(part) if isinstance(item, _LEAVING)]
         if leaving:
             raise self.refusal("wrapper-syntax", leaving[0], f"{ast.unparse(leaving[0])[:40]} in a finally")
         handlers = [self.handler(item, scope) for item in node.handlers]
         orelse = self.block(node.orelse, scope) if node.orelse else []
         final = self.block(node.finalbody, scope) if node.finalbody else []
+        if final:  # what is raised while a refusal leaves would take its place
+            final = [ast.If(test=call("__runs_on"), body=final, orelse=[])]
         return [ast.Try(body=self.block(node.body, scope), handlers=handlers, orelse=orelse, finalbody=final)]
 
     def match(self, node: ast.Match, scope: Scope) -> list[ast.stmt]:

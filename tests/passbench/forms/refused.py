@@ -14,6 +14,28 @@ def _counting(count: str, make: str = "") -> str:
     return f"{HEAD}{UNARY}{make}\n\n@torch.fx.wrap\ndef run(x):\n    n = {count}{SQUARED}"
 
 
+def _replacing(last: str) -> str:
+    """A function that computes with a tensor, and raises something else while the refusal leaves a `try`."""
+    return f"""{HEAD}{UNARY}
+def fail():
+    raise ValueError("gone")
+
+
+@torch.fx.wrap
+def run(x):
+    out = torch.empty_like(x)
+    try:
+        try:
+            y = x + 1
+        finally:
+            {last}
+    except (ValueError, ZeroDivisionError):
+        pass
+    square_kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), 64)
+    return out
+"""
+
+
 def _closure(made: str, change: str) -> str:
     return f"""
 def make():
@@ -63,6 +85,9 @@ def run(x):
 """,
         "wrapper-syntax",
     ),
+    "refusal_replaced": (_replacing("raise ValueError('gone')"), "tensor-operator"),
+    "refusal_replaced_unsaid": (_replacing("1 // (x.dim() - 2)"), "tensor-operator"),
+    "refusal_replaced_in_a_call": (_replacing("fail()"), "tensor-operator"),
     "match_that_binds": (
         f"""{HEAD}{ADD}
 @torch.fx.wrap
