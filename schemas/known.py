@@ -9,10 +9,12 @@
 torch carries the data of fake tensors of one element through operations; inside `computed_constants` it does so up to
 `MAX_KNOWN` elements, for results of factory functions too. A tensor that is also computed from unknown data, or from a
 scalar that stands for an unknown number, knows nothing. Reads and writes nothing; replaces attributes of torch's
-FakeTensorMode while the context is open.
+FakeTensorMode while the context is open. One thread at a time is in such a context, for these attributes and torch's
+own flags of what modes are entered belong to the process.
 """
 
 import math
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -32,6 +34,7 @@ MAX_EXAMPLE = 4096
 UNKNOWN = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Scalars that stand for a number; torch looks for the first alone before it computes, and stops at the others."""
 WHOLE = frozenset({"bool", "uint8", "int8", "int16", "int32", "int64"})
+_ALONE = threading.RLock()
 _aten = torch.ops.aten
 FACTORIES = frozenset({
     _aten.arange.default, _aten.arange.start, _aten.arange.start_step, _aten.full.default, _aten.zeros.default,
@@ -126,7 +129,12 @@ def computed_constants(known: Mapping[int, torch.Tensor] | None = None, reads: R
 
     `reads` notes which of these were read.
     """
-    data_of = known or {}
+    with _ALONE, _carried(known or {}, reads):
+        yield
+
+
+@contextmanager
+def _carried(data_of: Mapping[int, torch.Tensor], reads: Reads | None) -> Iterator[None]:
     limit, from_tensor, dispatch = (
         fake_tensor.CONSTANT_NUMEL_LIMIT, FakeTensorMode.from_tensor, FakeTensorMode.dispatch
     )  # fmt: skip

@@ -1,19 +1,23 @@
 """Fake tensors that know their values: what is computed from them, and what is not."""
 
 import operator
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _python_dispatch as dispatch
 
 from passbench.inputs import value_of
 from schemas import values
-from schemas.fx import example_input
+from schemas.fx import example_input, lift
 from schemas.graph import TensorSpec
 from schemas.known import computed_constants, exact_numbers
 from schemas.propagation import called, on_fakes, propagate
+from tests.schemas.test_fx import hand_made
 
 pytestmark = pytest.mark.torch
 
@@ -47,6 +51,20 @@ def test_torch_is_left_as_it_was():
     with pytest.raises(ZeroDivisionError), computed_constants():
         raise ZeroDivisionError
     assert (FakeTensorMode.from_tensor, FakeTensorMode.dispatch) == before
+
+
+def test_threads_that_propagate_side_by_side_leave_torch_as_it_was():
+    graph = lift(hand_made(lambda g, x: g.call_function(torch.relu, (x,)), torch.ones(2)))
+    before = (FakeTensorMode.from_tensor, FakeTensorMode.dispatch, dispatch._is_in_torch_dispatch_mode)
+    kept = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: propagate(graph), range(80)))
+    finally:
+        sys.setswitchinterval(kept)
+    assert (FakeTensorMode.from_tensor, FakeTensorMode.dispatch, dispatch._is_in_torch_dispatch_mode) == before
+    assert all(specs == found[0] for specs in found)
 
 
 @pytest.mark.parametrize(
